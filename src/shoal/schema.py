@@ -9,7 +9,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from shoal.catalog import CARRIED_OWNER, Catalog, Table, fold
+from shoal.catalog import CARRIED_OWNER, Catalog, ColumnFacts, Table, fold
 from shoal.engines.base import EngineFailure
 from shoal.errors import ShoalError
 from shoal.plan.public_facts import PublicFacts
@@ -279,7 +279,11 @@ def _from_facts(table: Table) -> Schema:
         if table.owner is not None and name == fold(table.owner):
             continue
         columns[name] = type_of(
-            facts.type.upper() if facts.type else _guess(facts.values, bounded=facts.bounds is not None)
+            facts.type.upper()
+            if facts.type
+            else "DATE"
+            if facts.period
+            else _guess(facts.values, bounded=facts.bounds is not None)
         )
     return tuple(columns.items())
 
@@ -309,11 +313,17 @@ def described(catalog: Catalog, schemas: dict[str, Schema]) -> dict[str, dict[st
             facts = table.facts(name)
             columns[name] = {
                 "type": str(type_),
-                "bounds": [float(b) for b in facts.bounds] if facts.bounds else None,
+                "bounds": _ends(facts),
                 "values": list(facts.values) if facts.values is not None else None,
             }
         found[table.name] = {"public": table.public, "owner": table.owner_in_words, "columns": columns}
     return found
+
+
+def _ends(facts: ColumnFacts) -> list[float] | list[str] | None:
+    if facts.period is not None:
+        return [str(day) for day in facts.period]
+    return [float(bound) for bound in facts.bounds] if facts.bounds else None
 
 
 def rows_about(known: dict[str, dict[str, Any]], word: str, name: str | None) -> pa.Table:

@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import re
@@ -65,6 +66,8 @@ class ColumnFacts:
     bounds: tuple[Fraction, Fraction] | None = None
     values: tuple[Any, ...] | None = None
     type: str | None = None
+    period: tuple[dt.date, dt.date] | None = None
+    """The first and the last day, where the bounds are days."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -426,7 +429,29 @@ def _read_column(where: str, raw: Any) -> ColumnFacts:
     bounds, values = raw.get("bounds"), raw.get("values")
     if values is not None and (not isinstance(values, list) or len(values) > MAX_DOMAIN_VALUES):
         raise wrong(f"In the catalog, {where}: values must be a list of at most {MAX_DOMAIN_VALUES} entries.")
-    return ColumnFacts(_read_bounds(where, bounds), tuple(values) if values is not None else None, raw.get("type"))
+    listed = tuple(values) if values is not None else None
+    period = _read_period(where, bounds)
+    return ColumnFacts(None if period else _read_bounds(where, bounds), listed, raw.get("type"), period)
+
+
+def _read_period(where: str, raw: Any) -> tuple[dt.date, dt.date] | None:
+    """Bounds that are days: dates of TOML, or the same as strings; None if they are something else."""
+    if not isinstance(raw, (list, tuple)) or not any(_is_day(end) for end in raw):
+        return None
+    try:
+        first, last = (end if isinstance(end, dt.date) else dt.date.fromisoformat(end) for end in raw)
+    except (TypeError, ValueError):
+        raise wrong(
+            f"In the catalog, {where}: bounds must be two numbers, or two days.",
+            'bounds = ["2020-01-01", "2024-12-31"]',
+        ) from None
+    if any(isinstance(day, dt.datetime) for day in (first, last)) or first > last:
+        raise wrong(f"In the catalog, {where}: bounds that are days must be [first day, last day].")
+    return first, last
+
+
+def _is_day(end: object) -> bool:
+    return isinstance(end, dt.date) or (isinstance(end, str) and re.fullmatch(r"\d{4}-\d{2}-\d{2}", end) is not None)
 
 
 def _read_bounds(where: str, raw: Any) -> tuple[Fraction, Fraction] | None:

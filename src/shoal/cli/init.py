@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json as json_text
+import datetime as dt
 import re
 import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -17,6 +17,7 @@ from shoal.catalog import fold
 from shoal.catalog.owner_names import is_contact, is_staff, owner_candidates
 from shoal.catalog.tables import quoted
 from shoal.cli.first_catalog.sentences import worth_a_look
+from shoal.cli.first_catalog.toml_text import catalog_text
 from shoal.cli.output import write_json
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
@@ -30,25 +31,6 @@ Schemas = Mapping[str, Mapping[str, str]]
 
 IsKey = Callable[[str, str], bool]
 """Whether no value of a table's column repeats."""
-
-HEADER = """\
-# A first catalog, written by `shoal init` from column names and types. It contains no values but those that were declared
-# public with --public-values. CSV files have no types, so theirs were guessed from values.
-# Check the lines marked GUESS. Every answer protects the owners named here.
-#
-# Worth adding where it is public knowledge (never by looking at the data):
-#   bounds = [lower, upper]     of one value; saves the budget that inferring them costs
-#   max_rows_per_owner_and_group = 10     what COUNT(*) counts of one owner in one group, at most
-#   values = ["a", "b"]         the full list of a column; usable as public groups
-"""
-
-FOOTER = """\
-[defaults]
-epsilon = 1.0                   # GUESS: what a query spends if it does not say; with it, plain SQL works
-delta = 1e-6
-{population}    # order of magnitude of owners, public knowledge
-# max_epsilon_per_query = 2.0   # a query that asks for more is refused
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +92,7 @@ def init(
         str,
         typer.Option(
             metavar="TABLE.COLUMN,…",
-            help="Columns whose list of values everybody knows, such as countries. It is written into the catalog.",
+            help="Columns whose values everybody knows, such as countries, or dates with a known period: written into the catalog.",
         ),
     ] = "",
     force: Annotated[bool, typer.Option("--force", help="Overwrite an existing catalog.")] = False,
@@ -169,6 +151,8 @@ class First:
     """Table → column → what was found in it; of public tables nothing."""
     lists: dict[tuple[str, str], list[object]] = field(default_factory=dict)
     """(table, column) → the values that were declared public."""
+    periods: dict[tuple[str, str], tuple[dt.date, dt.date]] = field(default_factory=dict)
+    """(table, column) → the first and the last day of a period that was declared public."""
     ownerless: list[str] = field(default_factory=list)
     """What to say of rows whose owner is missing."""
     spellings: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -233,7 +217,7 @@ def _with_spellings(source: str, first: First) -> First:
 
 
 def _first(engine: Engine, schemas: Schemas, nobodys: set[str], public_values: list[str]) -> First:
-    from shoal.cli.first_catalog.looking import count_missing, listed, look_at
+    from shoal.cli.first_catalog.looking import count_missing, listed, look_at, period
     from shoal.plan.types import Kind
     from shoal.sql.functions import type_of
 
@@ -260,9 +244,13 @@ def _first(engine: Engine, schemas: Schemas, nobodys: set[str], public_values: l
         if number
     ]
     places = [_place(each, schemas) for each in public_values]
-    lists = {(table, column): listed(engine, table, column) for table, column in places}
+    looks = {(table, column): found.get(table, {}).get(column) for table, column in places}
+    dated = {place: look.written for place, look in looks.items() if look is not None and look.has_days}
+    ends = {(table, column): period(engine, table, column, written) for (table, column), written in dated.items()}
+    periods = {place: end for place, end in ends.items() if end is not None}
+    lists = {(table, column): listed(engine, table, column) for table, column in places if (table, column) not in dated}
     shown = {t: {c: f for c, f in of.items() if (t, c) not in lists} for t, of in found.items()}
-    return First(schemas, guesses, shown, lists, ownerless)
+    return First(schemas, guesses, shown, lists, periods, ownerless)
 
 
 @contextmanager
@@ -407,88 +395,3 @@ def guess_owners(schemas: Schemas) -> dict[str, str | None]:
         for table, columns in schemas.items()
         for candidates in [owner_candidates(columns)]
     }
-
-
-def catalog_text(
-    schemas: Schemas, guesses: Mapping[str, Guess], population: int | None = None, first: First | None = None
-) -> str:
-    """The catalog as TOML."""
-    sections = [table_text(name, columns, guesses[name], first) for name, columns in schemas.items()]
-    known = f"population = {population}" if population is not None else "# population = 10000"
-    return "\n".join([HEADER, *sections, FOOTER.format(population=known)])
-
-
-def table_text(name: str, columns: Mapping[str, str], guess: Guess, first: First | None = None) -> str:
-    """One table. It is never public by omission: where no column looks like an owner, each row is one."""
-    head = [f"[tables.{key(name)}]"]
-    if guess.public:
-        head.append("public = true")
-    elif guess.owner is not None:
-        others = [other for other in owner_candidates(columns) if other != guess.owner]
-        also = f"; also possible: {', '.join(map(text, others))}" if others else ""
-        head.append(f"owner = {text(guess.owner)}    # GUESS by its name{also}")
-    elif guess.through is not None:
-        column, to = map(text, guess.through)
-        head.append(f"owner = {{ through = {column}, to = {to} }}    # GUESS: each row leads to one there")
-    else:
-        head.append(
-            'owner = "each row"    # GUESS: no column looks like an owner. Can one person have several rows? Then'
-        )
-        head.append(
-            "# name the column that tells people apart: with each row an owner, single rows are protected, not people."
-        )
-        head.append(
-            "# Nobody's data, such as a list of products? Then public = true, and private tables can be joined with it."
-        )
-    if guess.references:
-        listed = ", ".join(f"{key(column)} = {text(to)}" for column, to in dict(guess.references).items())
-        head.append(f"references = {{ {listed} }}    # GUESS: keys of these tables")
-    if guess.one_row:
-        head.append("one_row_per_owner = true    # GUESS: no owner repeats. More rows of one would not be counted.")
-    if first is not None and first.spellings.get(name):
-        options = ", ".join(f"{option} = {text(value)}" for option, value in first.spellings[name].items())
-        head.append(f"csv = {{ {options} }}    # GUESS: how its values are written")
-    found = first.columns.get(name, {}) if first is not None else {}
-    lists = first.lists if first is not None else {}
-    body = (
-        column_text(
-            column, type_, is_owner=column == guess.owner, looked=found.get(column), listed=lists.get((name, column))
-        )
-        for column, type_ in columns.items()
-    )
-    return "".join(f"{line}\n" for line in (*head, f"[tables.{key(name)}.columns]", *body))
-
-
-def column_text(
-    name: str,
-    type_name: str,
-    *,
-    is_owner: bool = False,
-    looked: Looked | None = None,
-    listed: list[object] | None = None,
-) -> str:
-    """One column with its type; a type that no query can speak of is left to the data."""
-    from shoal.plan.types import Kind
-    from shoal.sql.functions import type_of
-
-    if type_of(type_name).kind is Kind.UNSUPPORTED:
-        return f"{key(name)} = {{}}    # queries cannot use this type"
-    if is_owner and type_of(type_name).kind is Kind.DOUBLE:
-        return f'{key(name)} = {{ type = "BIGINT" }}    # GUESS: whole numbers, stored as {type_name}'
-    if listed is not None:
-        values = ", ".join(json_text.dumps(value, ensure_ascii=False) for value in listed)
-        return f"{key(name)} = {{ type = {text(type_name)}, values = [{values}] }}    # declared public"
-    if looked is not None and looked.read_as is not None:
-        why = " by how it is written" if looked.written or looked.numbers else f": stored as {type_name}"
-        return f"{key(name)} = {{ type = {text(looked.read_as)} }}    # GUESS{why}"
-    return f"{key(name)} = {{ type = {text(type_name)} }}"
-
-
-def key(name: str) -> str:
-    """A name as a TOML key."""
-    return name if re.fullmatch(r"[A-Za-z0-9_-]+", name) else text(name)
-
-
-def text(value: str) -> str:
-    """A TOML string."""
-    return json_text.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

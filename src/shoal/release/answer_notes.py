@@ -20,6 +20,7 @@ from shoal.plan.traverse import all_nodes, is_owned
 from shoal.plan.types import Kind
 from shoal.release.computed.columns import mixed_columns
 from shoal.release.output_names import output_names
+from shoal.sql.binding.clauses.periods import date_behind
 from shoal.sql.binding.public_groups import has_public_keys
 
 if TYPE_CHECKING:
@@ -191,6 +192,11 @@ def _listing(plan: SelectPlan, written: CallsAsWritten) -> str:
                 return f"every group of {tables[0]}, by {whole}"
             return f"every group of {tables[0]}, by group_selection_strategy = PUBLIC_GROUPS and outer joins that keep its rows"
     columns = [field.name for field, value in select.keys if isinstance(value, KeyColumn) and field.name]
+    if any(date_behind(value) is not None for _, value in select.keys):
+        return (
+            "a period that is public, all of whose groups appear: days in WHERE (day >= '2024-01-01' AND day < '2025-01-01'), "
+            'or bounds = ["2024-01-01", "2024-12-31"] of the date in the catalog'
+        )
     if len(columns) < len(select.keys):
         return "a CASE of constants with ELSE as the key, all of whose groups appear"
     return f"listing the values of {', '.join(columns)} in the catalog (values = […]), which shows every listed group"

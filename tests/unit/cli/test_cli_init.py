@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import datetime as dt
 import json
 import tomllib
 from decimal import Decimal
@@ -183,3 +184,28 @@ def test_rows_without_an_owner_and_lists_of_nobody_are_pointed_out(shoal, tmp_pa
     said = shoal("init", str(tmp_path), "-o", str(tmp_path / "c.toml")).out
     assert "orders.customer_id: 2 rows have no owner (NULL), and are in no answer." in said
     assert "Then: --public things --force" in said
+
+
+def dated_orders(path, written="%Y-%m-%d"):
+    days = [dt.date(2023, 3, 9) + dt.timedelta(days=5 * n) for n in range(60)]
+    lines = [f"{uid},{day.strftime(written)},{uid % 3}\n" for uid, day in enumerate(days)]
+    path.write_text("customer_id,day,kind\n" + "".join(lines), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("written", ["%Y-%m-%d", "%d.%m.%Y"])
+def test_a_period_that_is_declared_public_is_written_in_whole_months(shoal, in_shop, written):
+    orders, catalog = dated_orders(in_shop / "orders.csv", written), in_shop / "first.toml"
+    asked = ("--population", "60", "--public-values", "orders.day")
+    assert shoal("init", "orders.csv", "-o", "first.toml", *asked).status == 0
+    line = 'day = { type = "DATE", bounds = ["2023-03-01", "2023-12-31"] }    # declared public'
+    assert line in catalog.read_text(encoding="utf-8")
+    by_month = "SELECT DATE_TRUNC('month', day) AS m, COUNT(*) FROM orders GROUP BY m"
+    assert connect(orders, catalog=catalog).query(by_month).to_arrow().num_rows == 10
+
+
+def test_dates_are_pointed_out_without_their_values(shoal, in_shop):
+    dated_orders(in_shop / "orders.csv")
+    done = shoal("init", "orders.csv", "-o", "first.toml")
+    assert "--public-values orders.day writes down its first and last month" in done.out
+    assert "2023" not in done.out + (in_shop / "first.toml").read_text(encoding="utf-8")

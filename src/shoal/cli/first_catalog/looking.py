@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
+from calendar import monthrange
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 ROWS_LOOKED_AT = 200_000
 FEW_VALUES = 25
 MOST_LISTED = 1_000
+TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
 NEARLY = 0.8
 """From this share on, the values that are not numbers are worth a word."""
 MISSING = frozenset({
@@ -60,6 +63,13 @@ class Looked:
     """What stands before or after every number, such as $ or %."""
     misread: bool = False
     """Whether the misfits are NULL for queries, because a type was guessed for a file that has none."""
+    is_time: bool = False
+    """Whether the column is stored as dates or timestamps."""
+
+    @property
+    def has_days(self) -> bool:
+        """Whether the values are of some days, however they are written."""
+        return self.is_time or self.written is not None or self.read_as in {"DATE", "TIMESTAMP"}
 
     @property
     def has_few(self) -> bool:
@@ -68,10 +78,13 @@ class Looked:
 
 
 def look_at(engine: Engine, table: str, columns: Mapping[str, str]) -> dict[str, Looked]:
-    """Texts, whole numbers and booleans of a table; of large tables the first rows."""
+    """Texts, whole numbers, booleans and times of a table; of large tables the first rows. Of times only that they are some."""
+    found = {name: type_of(type_).kind for name, type_ in columns.items()}
     kinds = {Kind.TEXT, Kind.INTEGER, Kind.BOOLEAN}
-    wanted = {name: type_of(type_).kind for name, type_ in columns.items() if type_of(type_).kind in kinds}
-    return {name: judged(name, counted(engine, table, name), kind) for name, kind in wanted.items()}
+    times = {name: Looked(0, 0, {}, is_time=True) for name, kind in found.items() if kind in TIMES}
+    return times | {
+        name: judged(name, counted(engine, table, name), kind) for name, kind in found.items() if kind in kinds
+    }
 
 
 def counted(engine: Engine, table: str, column: str, most: int | None = ROWS_LOOKED_AT) -> Counter[object]:
@@ -148,6 +161,27 @@ def _beginning(odd: Mapping[str, int]) -> str:
     for value, number in odd.items():
         starts[value[:2]] += number
     return starts.most_common(1)[0][0]
+
+
+def period(engine: Engine, table: str, column: str, written: str | None) -> tuple[dt.date, dt.date] | None:
+    """The months of the first and the last value, whole, so that nobody's day is written down; None without values."""
+    values = counted(engine, table, column, most=None)
+    days = [day for value in values if (day := _day(value, written)) is not None]
+    if not days:
+        return None
+    first, last = min(days).replace(day=1), max(days)
+    return first, last.replace(day=monthrange(last.year, last.month)[1])
+
+
+def _day(value: object, written: str | None) -> dt.date | None:
+    if isinstance(value, str):
+        try:
+            return dt.datetime.strptime(value, written).date() if written else dt.date.fromisoformat(value[:10])  # noqa: DTZ007 - a day
+        except ValueError:
+            return None
+    if isinstance(value, dt.datetime):
+        return value.date()
+    return value if isinstance(value, dt.date) else None
 
 
 def listed(engine: Engine, table: str, column: str) -> list[object]:

@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from shoal.catalog.tables import quoted
+from shoal.params import many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -28,13 +29,24 @@ def worth_a_look(found: Mapping[str, Mapping[str, Looked]]) -> list[str]:
     few = [(table, name) for table, columns in found.items() for name, each in columns.items() if each.has_few]
     if few:
         first = shlex.quote(".".join(few[0]))
-        more = f" and {len(few) - MOST_NAMED} more" if len(few) > MOST_NAMED else ""
-        named = [name if len(found) == 1 else f"{table}.{name}" for table, name in few[:MOST_NAMED]]
+        named = _named(few, one_table=len(found) == 1)
         lines.append(
-            f"  few values: {', '.join(named)}{more}. Where everybody knows the list anyway (countries, classes), "
+            f"  few values: {named}. Where everybody knows the list anyway (countries, classes), "
             f"say so: --public-values {first} writes it down, and its groups always appear, however few owners they have."
         )
+    times = [(table, name) for table, columns in found.items() for name, each in columns.items() if each.has_days]
+    if times:
+        named, first = _named(times, one_table=len(found) == 1), shlex.quote(".".join(times[0]))
+        lines.append(
+            f"  dates: {named}. Where everybody knows the period, say so: --public-values {first} writes down its first and "
+            "last month, and all of its years and months appear, however few owners they have."
+        )
     return lines
+
+
+def _named(columns: list[tuple[str, str]], *, one_table: bool) -> str:
+    more = f" and {len(columns) - MOST_NAMED} more" if len(columns) > MOST_NAMED else ""
+    return ", ".join(name if one_table else f"{table}.{name}" for table, name in columns[:MOST_NAMED]) + more
 
 
 def _of_column(column: str, looked: Looked) -> Iterator[str]:
@@ -75,7 +87,7 @@ def _of_column(column: str, looked: Looked) -> Iterator[str]:
         if looked.read_as is not None:
             yield f"{number:,} values {value!r} are NULL that way."
         elif value.strip():
-            yield f"{number:,} values {value!r} may mean missing: NULLIF({name}, '{value}') leaves them out."
+            yield f"{many(number, 'value')} {value!r} may mean missing: NULLIF({name}, '{value}') leaves them out."
 
 
 _NAMES = {"DATE": "dates", "TIMESTAMP": "timestamps", "BIGINT": "whole numbers", "DOUBLE": "numbers"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import prod
+from operator import itemgetter
 from typing import TYPE_CHECKING, TypeVar
 
 from sqlglot import exp
@@ -18,12 +19,16 @@ from shoal.plan.traverse import all_nodes
 from shoal.plan.types import NULL, TEXT, Kind
 from shoal.sql.binding.after_grouping import GroupedBinder, KeyResolver, output_name, select_items
 from shoal.sql.binding.clauses.conditions import has_one_row, holds_owner
+from shoal.sql.binding.clauses.periods import date_behind, in_period, period_of
 from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.binding.options import ABOUT_GROUPS
 from shoal.sql.binding.private_aggregates import AggregateBinder, BoundAggregate, as_time
 from shoal.sql.binding.public_groups import (
     FEW_OWNERS,
+    LONGEST_LIST,
     SHORT_LIST,
+    conditions_of,
+    every_combination,
     has_public_keys,
     in_calendar,
     listed_in_catalog,
@@ -41,7 +46,9 @@ if TYPE_CHECKING:
 
     from shoal.catalog import Table
     from shoal.plan.nodes import Field, Node
+    from shoal.sql.binding.clauses.periods import Period
     from shoal.sql.binding.context import CommonTable, Scope
+    from shoal.sql.binding.public_groups import Block, Keys
     from shoal.sql.binding.statement import Binder
     from shoal.sql.parse import Constant, FunctionCall
 
@@ -287,7 +294,7 @@ class PrivateBinder:
 
     # ---- public groups -------------------------------------------------------------------------------------------
 
-    def _public_groups(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node | None, str]:
+    def _public_groups(self, keys: Keys) -> tuple[Node, Node | None, str]:
         """The public list of groups, if the strategy uses one: an outer-joined public side, or domains."""
         strategy = self._options.strategy
         if not keys or strategy not in {"PUBLIC_GROUPS", "AUTO"}:
@@ -306,27 +313,63 @@ class PrivateBinder:
             return self._listed_in_tables(keys)
         raise self._no_public_groups(keys)
 
-    def _listed_in_query(self, keys: tuple[tuple[Field, Expression], ...]) -> Node | None:
+    def _listed_in_query(self, keys: Keys) -> Node | None:
         """In plain SQL: a few groups, each named by the query text or the catalog."""
-        few = (self._context.catalog.defaults.population or FEW_OWNERS) < FEW_OWNERS
-        months = {value: in_calendar(value) if few else None for _, value in keys}
-        values = [
-            pinned(value, self._node) or self._facts(value).values or listed_in_query(value) or months[value]
-            for _, value in keys
-        ]
-        if not all(values) or prod(len(each or ()) for each in values) > SHORT_LIST:
+        owners = self._context.catalog.defaults.population or FEW_OWNERS
+        periods = self._in_periods(keys, max(SHORT_LIST, min(owners, LONGEST_LIST)))
+        dated = {place for places, _ in periods for place in places}
+        months = {value: in_calendar(value) if owners < FEW_OWNERS else None for _, value in keys}
+        lists = {
+            place: pinned(value, self._node) or self._facts(value).values or listed_in_query(value) or months[value]
+            for place, (_, value) in enumerate(keys)
+            if place not in dated
+        }
+        most = max(SHORT_LIST, len(periods[0][1])) if len(periods) == 1 and not lists else SHORT_LIST
+        blocks: list[Block] = [*periods, *(((place,), [(v,) for v in values or ()]) for place, values in lists.items())]
+        if not all(rows for _, rows in blocks) or prod(len(rows) for _, rows in blocks) > most:
             return None
-        listed = listed_in_catalog(self._binder, self._node, keys, values)
-        by_catalog = [field.name for field, value in keys if self._facts(value).values]
-        if listed is not None and by_catalog:
-            self._context.remarks.append(_listed_alone(by_catalog))
-        if listed is not None and any(months.values()):
-            self._context.remarks.append(
-                "Every month, weekday or hour of the keys appears, as owners are few; rows without a date are in none of them."
+        listed = every_combination(self._binder, self._node, keys, sorted(blocks, key=itemgetter(0)))
+        if listed is not None:
+            self._say_what_is_listed(
+                keys, dated, {value: months[value] for place, (_, value) in enumerate(keys) if place in lists}
             )
         return listed
 
-    def _listed_in_tables(self, keys: tuple[tuple[Field, Expression], ...]) -> tuple[Node, Node | None, str]:
+    def _in_periods(self, keys: Keys, most: int) -> list[Block]:
+        """Keys that a date decides, with what they can be in the period that the catalog or WHERE names."""
+        places: dict[str, list[int]] = {}
+        for place, (_, value) in enumerate(keys):
+            if (symbol := date_behind(value)) is not None and pinned(value, self._node) is None:
+                places.setdefault(symbol, []).append(place)
+        conditions = conditions_of(self._node)
+        found: list[Block] = []
+        for symbol, of_it in places.items():
+            period = period_of(symbol, conditions, self._period(symbol))
+            rows = in_period([keys[place][1] for place in of_it], period, most) if period is not None else None
+            found += [(tuple(of_it), rows)] if rows else []
+        return found
+
+    def _period(self, symbol: str) -> Period | None:
+        origin = self._context.symbols.origins.get(symbol)
+        table = self._context.catalog.table(origin[0]) if origin else None
+        return table.facts(origin[1]).period if table is not None and origin else None
+
+    def _say_what_is_listed(
+        self, keys: Keys, dated: set[int], months: dict[Expression, tuple[object, ...] | None]
+    ) -> None:
+        by_catalog = [field.name for field, value in keys if self._facts(value).values]
+        if by_catalog:
+            self._context.remarks.append(_listed_alone(by_catalog))
+        if dated:
+            self._context.remarks.append(
+                "All groups of a public period appear, also without rows; rows of other times, or without a date, are in none."
+            )
+        if any(months.values()):
+            self._context.remarks.append(
+                "Every month, weekday or hour of the keys appears, as owners are few; rows without a date are in none of them."
+            )
+
+    def _listed_in_tables(self, keys: Keys) -> tuple[Node, Node | None, str]:
         """In plain SQL a short public list is the list of groups; with the clause, the strategy option decides."""
         found = listed_in_tables(self._binder, self._node, keys) if self._context.is_plain else None
         if found is None:
@@ -339,7 +382,7 @@ class PrivateBinder:
             f"{names} {'is' if len(tables) == 1 else 'are'} public and short, so that every group appears",
         )
 
-    def _no_public_groups(self, keys: tuple[tuple[Field, Expression], ...]) -> ShoalError:
+    def _no_public_groups(self, keys: Keys) -> ShoalError:
         if has_public_keys(self._node, keys):
             return ShoalError(
                 "E_OPTION_INVALID",

@@ -36,6 +36,8 @@ if TYPE_CHECKING:
     from shoal.sql.binding.statement import Binder
 
     Keys = tuple[tuple[Field, Expression], ...]
+    Block = tuple[tuple[int, ...], Sequence[tuple[object, ...]]]
+    """Some of the keys, by their places among all, and every combination of values that they have."""
 
 MAX_PUBLIC_GROUPS = 1_000_000
 SHORT_LIST, LONGEST_LIST = 100, 1_000
@@ -76,7 +78,7 @@ def outer_joined(binder: Binder, node: Node, keys: Keys) -> tuple[Node, Node] | 
     symbols = [value.symbol for _, value in keys if isinstance(value, Column)]
     if not all(symbol in offered for symbol in symbols):
         return None
-    listed = filtered(public, [c for c in _conditions(node) if _reads_only(c, public)])
+    listed = filtered(public, [c for c in conditions_of(node) if _reads_only(c, public)])
     groups = binder.project(listed, [(offered[s].name, Column(s, offered[s].type)) for s in symbols])
     return rows, nodes.Distinct(groups)
 
@@ -107,7 +109,7 @@ def listed_in_tables(binder: Binder, node: Node, keys: Keys) -> tuple[Node, tupl
     longest = max(SHORT_LIST, min(owners, LONGEST_LIST))
     if len(sizes) < len(scans) or reduce(lambda product, size: product * size, sizes, 1) > longest:
         return None
-    conditions = _conditions(node)
+    conditions = conditions_of(node)
     kept: list[Node] = [filtered(scan, [c for c in conditions if _reads_only(c, scan)]) for scan in scans]
     every = reduce(lambda left, right: nodes.Join(left, right, "inner", Literal(True, BOOLEAN)), kept)
     columns: list[tuple[str, Expression]] = [(f.name, value) for f, value in keys]
@@ -137,23 +139,27 @@ def _matched(node: Node) -> list[nodes.Scan]:
 
 def listed_in_catalog(binder: Binder, node: Node, keys: Keys, lists: Sequence[Sequence[object] | None]) -> Node | None:
     """All combinations of the values that the catalog lists for every key; None if there is no list, or too many."""
-    known = [values for values in lists if values is not None]
-    size = reduce(lambda product, values: product * max(1, len(values)), known, 1)
-    if len(known) < len(lists) or size > MAX_PUBLIC_GROUPS:
+    known = [((place,), [(v,) for v in values]) for place, values in enumerate(lists) if values is not None]
+    return every_combination(binder, node, keys, known) if len(known) == len(lists) else None
+
+
+def every_combination(binder: Binder, node: Node, keys: Keys, blocks: Sequence[Block]) -> Node | None:
+    """All combinations of what blocks of keys list, in the order of the keys; None if there are too many."""
+    if reduce(lambda product, block: product * max(1, len(block[1])), blocks, 1) > MAX_PUBLIC_GROUPS:
         return None
     fields = [binder.context.symbols.field(f.name, f.type) for f, _ in keys]
-    parts: list[Node] = [
-        nodes.Values(tuple((v,) for v in values), (f,)) for f, values in zip(fields, known, strict=True)
-    ]
+    parts: list[Node] = [nodes.Values(tuple(rows), tuple(fields[place] for place in places)) for places, rows in blocks]
     listed = reduce(lambda left, right: nodes.Join(left, right, "inner", Literal(True, BOOLEAN)), parts)
+    if [place for places, _ in blocks for place in places] != list(range(len(keys))):
+        listed = nodes.Project(listed, tuple((f, Column(f.symbol, f.type)) for f in fields))
     on_list = {value: Column(f.symbol, f.type) for f, (_, value) in zip(fields, keys, strict=True)}
-    conditions = [transform(c, lambda part: on_list.get(part, part)) for c in _conditions(node)]
+    conditions = [transform(c, lambda part: on_list.get(part, part)) for c in conditions_of(node)]
     return filtered(listed, [c for c in conditions if _reads_only(c, listed)])
 
 
 def pinned(value: Expression, node: Node) -> tuple[object, ...] | None:
     """The constants that WHERE compares a key with: no row has another value, and none is NULL."""
-    for condition in _conditions(node):
+    for condition in conditions_of(node):
         if not isinstance(condition, Call) or condition.function not in {"equal", "in"}:
             continue
         first, *rest = condition.arguments
@@ -226,13 +232,13 @@ def _with_kind(join: nodes.Join, left: Node, right: Node, kind: str) -> nodes.Jo
     return nodes.Join(left, right, kind, join.condition, from_subquery=join.from_subquery, position=join.position)
 
 
-def _conditions(node: Node) -> list[Expression]:
+def conditions_of(node: Node) -> list[Expression]:
     """The conditions that WHERE guarantees for every row of a tree."""
     match node:
         case nodes.Filter():
-            return [*_conjuncts(node.predicate), *_conditions(node.input)]
+            return [*_conjuncts(node.predicate), *conditions_of(node.input)]
         case nodes.Join(kind="semi" | "anti"):
-            return _conditions(node.left)
+            return conditions_of(node.left)
     return []
 
 
