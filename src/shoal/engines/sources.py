@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from shoal.catalog import Catalog
+    from shoal.catalog import Catalog, Table
     from shoal.engines.base import Engine
 
 _WHAT_WORKS = (
@@ -259,8 +259,18 @@ def _is_decoded(parts: list[Path]) -> bool:
 def _decoded(name: str, parts: list[Path], catalog: Catalog | None) -> Any:
     """A table that is read once, here."""
     known = catalog.table(name) if catalog is not None else None
-    columns = [*([known.owner] if known.owner else []), *known.columns] if known is not None and known.columns else []
+    columns = _named(known) if known is not None and known.columns else []
     return frame_table(name, read_json_lines(parts, declared_types(catalog, name), columns))
+
+
+def _named(table: Table) -> list[str]:
+    """Every column that the catalog names, each once: the owner, what leads to other tables, and what it knows something of."""
+    owner = [table.owner] if table.owner and not table.carries_owner else []
+    leads = [reference.column for reference in (*filter(None, [table.through]), *table.references, *table.lookups)]
+    named: dict[str, str] = {}
+    for column in (*owner, *table.columns, *leads):
+        named.setdefault(fold(column), column)
+    return list(named.values())
 
 
 def spellings_of(catalog: Catalog | None, table: str) -> Spellings:

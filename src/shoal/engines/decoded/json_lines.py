@@ -26,23 +26,29 @@ MOST_COLUMNS = 2_000
 
 
 def read_json_lines(paths: Iterable[Path], declared: Mapping[str, str], names: Iterable[str] = ()) -> pa.Table:
-    """The rows of some files of one table; `names` are the columns that the catalog knows, `declared` their types."""
+    """The rows of some files of one table; `names` are the columns that the catalog knows, `declared` their types.
+
+    A column that the catalog names is there, whether or not a line mentions it: else one line would decide whether a session opens.
+    """
     import pyarrow as pa
 
     rows = [row for path in paths for row in _rows(path)]
-    known = {name.lower(): position for position, name in enumerate(names)}
-    seen = dict.fromkeys(key for row in rows[: None if known else FIRST_ROWS] for key in row)
-    columns = (
-        sorted((key for key in seen if key.lower() in known), key=lambda key: known[key.lower()]) if known else [*seen]
-    )
+    columns = [*dict.fromkeys(names)] or [*dict.fromkeys(key for row in rows[:FIRST_ROWS] for key in row)]
     if not columns or len(columns) > MOST_COLUMNS or len({name.lower() for name in columns}) < len(columns):
         raise ShoalError(
             "E_SOURCE",
             "The JSON lines name no columns, too many, or two that differ in case alone.",
             hint='A line is an object such as {"uid": 1, "spend": 9.5}.',
         )
-    texts = {name: pa.array([_text(row.get(name)) for row in rows], pa.string()) for name in columns}
-    return with_types(pa.table(texts), declared)
+    found = {name: pa.array([_text(_value(row, name)) for row in rows], pa.string()) for name in columns}
+    return with_types(pa.table(found), declared)
+
+
+def _value(row: Mapping[str, Any], name: str) -> Any:
+    """The value of a column in a line: by its name, else by the first key that is spelled so but for case."""
+    if name in row:
+        return row[name]
+    return next((value for key, value in row.items() if key.lower() == name.lower()), None)
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:

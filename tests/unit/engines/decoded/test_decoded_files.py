@@ -103,6 +103,43 @@ def test_a_column_that_the_catalog_does_not_name_is_not_there(tmp_path):
         assert list(session.tables()["visits"]["columns"]) == ["uid", "site"]
 
 
+@pytest.mark.parametrize(
+    "extra", [{"hiv": 1}, {"HIV": 1}, {"SPEND": 3}, {"Spend": 3, "spend": 4}, {"uid": None, "hiv": 2}]
+)
+def test_no_owners_line_decides_which_columns_a_catalog_with_columns_has(tmp_path, extra):
+    columns = {name: {"type": "BIGINT"} for name in ("spend", "hiv")}
+    catalog = {**CATALOG, "tables": {"visits": {"owner": "UID", "columns": columns}}}
+    path = tmp_path / "visits.jsonl"
+    faces = []
+    for rows in (
+        [{"uid": n, "spend": n} for n in range(40)],
+        [{"uid": n, "spend": n} for n in range(40)] + [{"uid": 99} | extra],
+    ):
+        path.write_text(json_lines(rows))
+        with connect(path, catalog=catalog) as session:
+            asked = [session.query(f"SELECT COUNT({name}) AS n FROM visits") for name in ("spend", "hiv")]
+            faces.append(
+                (
+                    list(session.tables()["visits"]["columns"]),
+                    [answer.to_arrow().schema for answer in asked],
+                    session.spent,
+                )
+            )
+    assert faces[0] == faces[1]
+
+
+def test_columns_that_lead_to_other_tables_are_read_from_json_lines(tmp_path):
+    (tmp_path / "orders.jsonl").write_text(json_lines({"order_id": n, "uid": n % 30} for n in range(90)))
+    (tmp_path / "lines.jsonl").write_text(json_lines({"Order_ID": n % 90, "price": 2} for n in range(270)))
+    orders = {"owner": "uid", "columns": {"order_id": {"type": "BIGINT"}}}
+    lines = {"owner": {"through": "order_id", "to": "orders"}, "columns": {"price": {"bounds": [0, 5]}}}
+    catalog = {"tables": {"orders": orders, "lines": lines}, "defaults": {"epsilon": 50.0, "delta": 1e-6}}
+    with connect(tmp_path, catalog=catalog) as session:
+        counted = session.query("SELECT COUNT(DISTINCT order_id) AS n FROM lines").to_dicts()[0]["n"]
+        assert "(owner)" not in session.tables()["lines"]["columns"]
+    assert abs(counted - 90) <= 10
+
+
 # ---- SQLite
 
 
