@@ -10,7 +10,7 @@ from operator import add, mul, sub
 from typing import TYPE_CHECKING, Any
 
 from shoal.frozen import dataclass
-from shoal.plan.expressions import Call, Cast, Column, Expression, Literal, walk
+from shoal.plan.expressions import Call, Cast, Column, Expression, Literal, children, walk
 from shoal.plan.traverse import columns_read
 from shoal.plan.types import Kind
 
@@ -75,10 +75,32 @@ class _TimeOn:
 
 
 def date_behind(value: Expression) -> str | None:
-    """The symbol of the one column that a key is computed from, if it is a date or a timestamp."""
-    columns = {part for part in walk(value) if isinstance(part, Column)}
-    kinds = {column.type.kind for column in columns}
-    return columns.pop().symbol if len(columns) == 1 and kinds <= {Kind.DATE, Kind.TIMESTAMP} else None
+    """The symbol of the one column that a key is computed from, if it is a date or a timestamp, or a string that is read as one."""
+    symbols = columns_read(value)
+    times = [part for part in walk(value) if _is_time(part)]
+    read = frozenset(symbol for time in times for symbol in columns_read(time))
+    return (
+        next(iter(symbols)) if times and len(symbols) == 1 and read == symbols and not _asks_for_text(value) else None
+    )
+
+
+def _is_time(value: Expression) -> bool:
+    """Whether this is a stored time, or a stored string read as one."""
+    match value:
+        case Column(type=type_):
+            return type_.is_temporal
+        case Call(function="strptime", arguments=(Column(), Literal())):
+            return True
+        case Cast(value=Column(type=stored), type=type_):
+            return stored.kind is Kind.TEXT and type_.is_temporal
+    return False
+
+
+def _asks_for_text(value: Expression) -> bool:
+    """Whether the string itself is read anywhere, beside the time that it says."""
+    if _is_time(value):
+        return False
+    return isinstance(value, Column) or any(_asks_for_text(part) for part in children(value))
 
 
 def in_period(values: Sequence[Expression], period: Period, most: int) -> tuple[tuple[object, ...], ...] | None:
@@ -113,9 +135,9 @@ def _shown(value: Expression, day: dt.date) -> object:
 
 def _on(value: Expression, day: dt.date) -> Any:
     """What an expression over one date is on a day."""
+    if _is_time(value):
+        return day if value.type.kind is Kind.DATE else _TimeOn(day)
     match value:
-        case Column(type=type_):
-            return day if type_.kind is Kind.DATE else _TimeOn(day)
         case Literal(value=str() | int() as constant):
             return constant
         case Cast(value=inner, type=type_):
@@ -251,9 +273,9 @@ def _is_year(value: Expression) -> bool:
 
 
 def _is_date(value: Expression) -> bool:
+    if _is_time(value):
+        return True
     match value:
-        case Column(type=type_):
-            return type_.is_temporal
         case Cast(value=inner, type=type_):
             return type_.is_temporal and _is_date(inner)
     return False
