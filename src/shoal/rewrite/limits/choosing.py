@@ -42,6 +42,9 @@ FEWEST_OWNERS, FEWEST_TO_BELIEVE = 20, 15
 FEWEST_FOR_SUMS_IN_ALL = 200
 """Owners, whatever the ε: in a small shop, a few customers have much of all sums."""
 PUBLIC_SIZE = 5.0
+LARGE_GROUPS = 4
+"""With one limit for all listed groups: the largest one that is reckoned with has this part of everything, the smallest a
+quarter of that."""
 MOST_AGAINST = 0.25
 """For a sum of both signs: if the smaller one has more than this, both ends move together."""
 
@@ -244,23 +247,22 @@ def _target(
         additive=additive,
         distinct=aggregate.counts_values,
         domain=sought.domain if sought.kind == "values" else None,
-        groups=_groups_of_owner(sought, known, choices, of_groups),
+        groups=_groups_of_owner(sought, choices, of_groups),
         all_groups=sought.kind == "all" or (sought.kind in IN_ALL and of_groups is None),
     )
 
 
-def _groups_of_owner(
-    sought: Sought, known: HistogramReading, choices: Sequence[SelectPlan], of_groups: HistogramReading | None
-) -> float:
-    """Over about how many groups an owner's contribution is spread, if the limit applies to all of them together."""
-    if sought.kind == "all":
-        return max(1.0, min(sought.domain or 1, known.mean))
-    if sought.kind not in IN_ALL:
+def _groups_of_owner(sought: Sought, choices: Sequence[SelectPlan], of_groups: HistogramReading | None) -> float:
+    """Over about how many groups all owners' contributions are spread, if the limit applies to all of them together.
+
+    The keys may have many more values than groups that matter: a few of them hold most of everything, and people look at those.
+    """
+    if sought.kind != "all" and sought.kind not in IN_ALL:
         return 1.0
     if of_groups is not None:
-        return max(1.0, of_groups.mean)
-    possible = max(choice.contribution.groups for choice in choices)
-    return max(1.0, min(possible, known.mean) if sought.kind == "rows in all" else possible)
+        return max(1.0, min(of_groups.mean, LARGE_GROUPS))
+    possible = sought.domain if sought.kind == "all" else max(choice.contribution.groups for choice in choices)
+    return float(min(max(possible or 1, 1), LARGE_GROUPS))
 
 
 def _noise_per_unit(choice: SelectPlan, position: int, *, limited: bool) -> float:

@@ -489,3 +489,22 @@ def test_owners_without_any_value_are_in_no_bin_of_sums(value, exact):
     facts = {"tables": {"t": {"owner": "uid"}}, "defaults": {"epsilon": 1000, "delta": 1e-6}}
     answer = shoal.connect(data, catalog=facts).query(f"SELECT SUM({value}) AS s FROM t")
     assert abs(answer["s"][0] - exact) < 100
+
+
+@pytest.mark.parametrize("values", [12, 300])
+def test_a_limit_for_all_groups_is_one_for_the_large_ones_however_many_there_may_be(values):
+    """600 people with 40 or 400 rows, 60,000 in all: a limit of 64 loses half of them, where one of 512 has noise of 700."""
+    films = pa.table({"item": np.arange(values), "title": [f"{i % 9} film" for i in range(values)]})
+    catalog = {
+        "tables": {"visits": {"owner": "uid"}, "films": {"public": True}},
+        "defaults": {"epsilon": 1.0, "delta": 1e-6, "population": 600},
+    }
+    session = shoal.connect(tables() | {"films": films}, catalog=catalog)
+    sql = "SELECT SUBSTR(title, 1, 1) AS k, COUNT(spend) AS n FROM visits JOIN films USING (item) GROUP BY k"
+    plan = session.plan(sql).selects[0]
+    (sought,) = plan.search.sought
+    counts = [0.0] * len(sought.bins)
+    for rows, owners in ((40, 500.0), (400, 100.0)):
+        counts[next(place for place, edge in enumerate(sought.edges) if edge >= rows)] = owners
+    limits = find(plan, [counts], lambda select: plan_select(select, "basic")).limits
+    assert (limits.rows or limits.of_call[0]) >= 400
