@@ -30,6 +30,7 @@ from shoal.plan.measures import MeasureDefaults, OwnerSum, RowMoment
 from shoal.release import bounds_per_group, execute, resolve_bounds
 from shoal.rewrite.assigning import complements, gaussian, laplace, sizing
 
+MEAN_OF_ROWS = "AVG_ROWS(spend, contribution_bounds_per_row => (0, 50), max_contributions_per_group => 3) AS mean"
 OPTIMAL = f"{LAPLACE}, group_selection_strategy=OPTIMAL"
 
 
@@ -78,6 +79,39 @@ def a_whole_with_a_part_too_large(patch):
 def a_whole_that_pays_for_a_third(patch):
     honest = sizing.laplace_scale
     patch.setattr(sizing, "laplace_scale", lambda shift, epsilon: honest(shift, epsilon) / 3)
+
+
+@planted(
+    "parts that make no whole",
+    "the two sums of an average of rows pay for one row of each owner",
+    PLAN_CHECK,
+    stops_the_plan(private(MEAN_OF_ROWS, **WHOLE)),
+)
+def two_sums_that_pay_for_one_row(patch):
+    honest = sizing.sized
+
+    def of_one_row(part, scale):
+        found = honest(part, scale)
+        rows = getattr(part.measure, "rows", 1)
+        return replace(found, shift=replace(found.shift, per_coordinate=found.shift.per_coordinate // rows))
+
+    patch.setattr(sizing, "sized", of_one_row)
+
+
+@planted(
+    "parts that make no whole",
+    "rows of an average count twice from the upper bound",
+    REPLAY,
+    moves_too_far(private(MEAN_OF_ROWS.replace("=> 3", "=> 9"), **WHOLE)),
+)
+def rows_that_count_twice_from_above(patch):
+    honest = MomentTally.of
+
+    def doubled(self, bounded):
+        groups, values = honest(self, bounded)
+        return groups, values * 2 if self._task.measure.origin == "upper" else values
+
+    patch.setattr(MomentTally, "of", doubled)
 
 
 SUM_AND_OWNERS = "SUM(spend, contribution_bounds_per_group => (-20, 50)) AS total, COUNT(DISTINCT uid) AS owners"

@@ -60,8 +60,9 @@ SURELY = 1000
 SIZES = 10
 LEAST_OF_AVERAGE = 0.25
 """The smallest group to reckon with, as a part of the average group: of all owners, each in so many of so many possible groups."""
-ROW_WEIGHT = 0.1
-"""The assumed error of a quantile's rank, or of a variance, if all rows beyond the limit belong to heavy owners."""
+ROW_WEIGHT, SHARE_WEIGHT = 0.1, 0.03
+"""The assumed error of a quantile's rank, or of a variance, if all rows beyond the limit belong to heavy owners; and of a share.
+Shares of owners with many rows are much like those of others, and where a share is small, noise is what hides it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +295,8 @@ class Target:
     domain: int | None = None
     groups: float = 1.0
     """How many groups an owner's contribution is spread over, if the limit applies to all of them together."""
+    row_weight: float = ROW_WEIGHT
+    """For what is not additive: the error if all rows are beyond the limit."""
     all_groups: bool = False
     """Whether few listed groups share all owners: then groups are large."""
 
@@ -363,7 +366,7 @@ def _losses(
     within = np.array([1.0 if reading is None else reading.kept(limit) for limit in limits])
     noise = limits[None, :] * np.array(target.sigmas)[:, None]
     if not target.additive:
-        return _ratio_losses(reading, limits, within, kept, noise, sizes, shown)
+        return _ratio_losses(target, within, kept, noise, sizes, shown)
     lost = 1 - kept[:, None] * within[None, :]
     pairs = sizes * mean / target.groups
     # A value that several owners bring is lost when all of them drop it.
@@ -376,8 +379,7 @@ def _losses(
 
 
 def _ratio_losses(
-    reading: HistogramReading | None,
-    limits: NDArray[np.float64],
+    target: Target,
     within: NDArray[np.float64],
     kept: NDArray[np.float64],
     noise: NDArray[np.float64],
@@ -385,9 +387,10 @@ def _ratio_losses(
     shown: NDArray[np.float64],
 ) -> NDArray[np.float64]:
     """Noise relative to the rows kept, plus part of those cut; if nothing is shown, the error is total."""
-    rows = np.ones(len(limits)) if reading is None else np.array([reading.mean * w for w in within])
+    mean = 1.0 if target.reading is None else target.reading.mean
+    rows = mean * within
     counted = sizes[None, None, :] * kept[:, None, None] * rows[None, :, None]
-    squared = np.minimum(noise[:, :, None] / counted, 1.0) ** 2 + (ROW_WEIGHT * (1 - within))[None, :, None] ** 2
+    squared = np.minimum(noise[:, :, None] / counted, 1.0) ** 2 + (target.row_weight * (1 - within))[None, :, None] ** 2
     p = shown[:, None, :]
     losses: NDArray[np.float64] = np.sqrt(p * squared + (1 - p))
     return losses

@@ -17,6 +17,7 @@ For one group, with bounds [L, U] in steps:
 | OwnerMean      | mean of x, clamped, minus the middle m        | max(U − m, m − L)                |
 |                | the same minus L, and minus U                 | U − L for both together          |
 | RowMoment      | Σ (clamp(x) − m)^power over ≤ c rows          | c · max(U − m, m − L)^power      |
+|                | x − L and x − U over ≤ c rows                 | c · (U − L) for both together    |
 |                | (x − L)², 2(x − L)(U − x) and (U − x)²        | c · (U − L)² for all three       |
 | DistinctValues | ≤ c different values                          | c                                |
 | Leaves         | ≤ c rows, each in one leaf                    | c in each of the tree's levels   |
@@ -339,7 +340,8 @@ class RowMoment(MeasureDefaults):
     centred: bool = True
     is_integer: bool = False
     origin: str = "middle"
-    """With power 2: (x − L)² from the 'lower' bound, (U − x)² from the 'upper', 2(x − L)(U − x) 'between' them: (U − L)² in all."""
+    """With power 1: x − L from the 'lower' bound, x − U from the 'upper': U − L in all, signs aside.
+    With power 2: (x − L)² from the 'lower' bound, (U − x)² from the 'upper', 2(x − L)(U − x) 'between' them: (U − L)² in all."""
     reads_rows = True
     sums_rows = True
 

@@ -21,7 +21,7 @@ from shoal.plan.aggregates.noisy_measure import nothing
 from shoal.plan.types import Kind
 from shoal.release.computed.draws import LEVELS, Input, Ladder, drawn_ends, end_name, seed_of
 from shoal.release.cuts.quotients import is_grouped_by_itself
-from shoal.release.cuts.widening import Widening, of_bounds, of_limits, of_quantile
+from shoal.release.cuts.widening import Widening, of_bounds, of_limits, of_quantile, of_rows
 from shoal.release.postprocess import evaluated
 from shoal.rewrite.limits.choosing import HALF
 
@@ -396,6 +396,7 @@ def _widening(
     return (
         of_limits(aggregate, kept, never_negative=never_negative)
         .and_also(of_bounds(aggregate, found, bounds, grouped=grouped, one_row=one_row, by_itself=by_itself))
+        .and_also(of_rows(aggregate, kept, bounds, grouped=grouped))
         .and_also(_of_zeros_and_ones(column, found, bounds))
     )
 

@@ -104,6 +104,10 @@ class Aggregate(ABC):
 
     counts_rows = False
     """COUNT(*) or COUNT(x)."""
+    is_share: bool = False
+    """Written as a quotient of counts, of some rows and of all."""
+    averages_rows = False
+    """An average of single rows, of which an owner may have more than are read."""
 
     @property
     def counts_all_rows(self) -> bool:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.frozen import dataclass
-from shoal.params import Bounds
+from shoal.params import Bounds, many
 from shoal.plan.aggregates.complements import around_complement, is_complement, real_numbers, whole_numbers
 from shoal.plan.aggregates.counts import CountRows
 from shoal.plan.aggregates.defaults import Aggregate, Clamped, KeptRows, OfOwner, OneNumber, Possible, range_in_words
@@ -311,11 +311,21 @@ class RowAverage(KeptRows):
 
     argument: Expression
     rows: int
+    is_share: bool = False
+    """Written as a quotient: a count of some rows, divided by that of all."""
     name = "AVG_ROWS"
     type = DOUBLE
     shares = Average.shares
     needs_owners = True
     clamped = Clamped.MEAN
+    averages_rows = True
+
+    def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
+        """A share says how many rows count, above and below the line."""
+        if not self.is_share:
+            return KeptRows.limits_in_words(self, name, where, bounds)
+        rows = many(self.rows, "row")
+        return f"{name}, divided by COUNT(*): at most {rows} of each owner{where} count, the same above and below the line."
 
     @property
     def measures(self) -> tuple[Measure, ...]:
@@ -329,6 +339,11 @@ class RowAverage(KeptRows):
     def possible(self, bounds: Bounds | None) -> Possible:
         """Averages lie between the values."""
         return self._average.possible(bounds)
+
+    @property
+    def partition(self) -> tuple[Measure, ...]:
+        """Σ(x − L) and Σ(U − x) over the rows that are read: each adds U − L to both together, an owner `rows` times that."""
+        return tuple(RowMoment(self.argument, 1, self.rows, origin=end) for end in ("lower", "upper"))
 
     @property
     def _average(self) -> Average:

@@ -247,6 +247,7 @@ def _target(
         additive=additive,
         distinct=aggregate.counts_values,
         domain=sought.domain if sought.kind == "values" else None,
+        row_weight=limit_choice.SHARE_WEIGHT if aggregate.is_share else limit_choice.ROW_WEIGHT,
         groups=_groups_of_owner(sought, choices, of_groups),
         all_groups=sought.kind == "all" or (sought.kind in IN_ALL and of_groups is None),
     )

@@ -141,6 +141,8 @@ def _parts_of_whole(aggregate: aggregates.Aggregate) -> tuple[Measure, ...]:
     match aggregate:
         case aggregates.Average(argument=argument, rows=None):
             return OwnerMean(argument, "lower"), OwnerMean(argument, "upper")
+        case aggregates.RowAverage(argument=argument, rows=most):
+            return RowMoment(argument, 1, most, origin="lower"), RowMoment(argument, 1, most, origin="upper")
         case aggregates.Variance(argument=argument, rows=most):
             return tuple(RowMoment(argument, 2, most, origin=origin) for origin in ("lower", "between", "upper"))
         case aggregates.Sum(argument=argument, rows=None, in_all=False):

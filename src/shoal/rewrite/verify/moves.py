@@ -159,8 +159,8 @@ def check_whole(plan: SelectPlan, positions: tuple[int, ...]) -> None:
     """Whatever a mean is, its distances from both bounds make their width K; and (x − L)² + 2(x − L)(U − x) + (U − x)² = K²."""
     parts = [plan.releases[index] for index in positions]
     first, measure = parts[0], parts[0].measure
-    squares = isinstance(measure, RowMoment)
-    known = squares or isinstance(measure, OwnerMean | OwnerSum | RowCount)
+    squares = isinstance(measure, RowMoment) and measure.power == 2
+    known = isinstance(measure, RowMoment | OwnerMean | OwnerSum | RowCount) and measure.power in {1, 2}
     require(known, "parts of a whole that are neither means nor sums nor squares")
     wanted = ["lower", "between", "upper"] if squares else ["lower", "upper"]
     require([part.measure.origin for part in parts] == wanted, "sums that are not from both bounds")
@@ -229,9 +229,10 @@ def _furthest_between(measure: Measure, bounds: Bounds, grid: Fraction) -> int:
     assert steps is not None  # noqa: S101 - just required
     require(max(abs(steps.lower), abs(steps.upper)) <= 2**SATURATION_BITS, "a clamp beyond where rows saturate")
     if isinstance(measure, RowMoment) and measure.origin != "middle":
-        require(measure.power == 2 and measure.centred, "parts of a whole that are not squares")
-        require(asked.row_grid**2 == grid, "squares that are rounded make no whole")
-        return (steps.upper - steps.lower) ** 2
+        require(measure.power in {1, 2} and measure.centred, "parts of a whole that are neither rows nor squares")
+        require(asked.row_grid**measure.power == grid, "rows or squares that are rounded make no whole")
+        require(asked.shrink == asked.stretch == 1, "rows or squares that are rounded make no whole")
+        return int((steps.upper - steps.lower) ** measure.power)
     centred = (
         isinstance(measure, OwnerMean)
         or measure.origin != "middle"

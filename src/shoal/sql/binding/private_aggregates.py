@@ -109,6 +109,11 @@ class AggregateBinder:
         )
         return BoundAggregate(aggregate, bounds, source, epsilon, report, open_rows, self._times.get(aggregate))
 
+    def of_share(self, aggregate: Aggregate) -> BoundAggregate:
+        """The average over rows that a quotient of counts is; how many rows of an owner it reads is left open."""
+        bounds, source = self._bounds_or_catalog(aggregate, None)
+        return BoundAggregate(aggregate, bounds, source, None, None, rows_left_open=True)
+
     # ---- the name ------------------------------------------------------------------------------------------------
 
     def _spelling(self, call: FunctionCall) -> Spelling:

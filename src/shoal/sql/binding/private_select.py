@@ -12,7 +12,7 @@ from sqlglot import exp
 from shoal.catalog import ColumnFacts, fold, root_of
 from shoal.errors import ShoalError
 from shoal.plan import nodes
-from shoal.plan.expressions import Call, Column, Expression, Literal, Order
+from shoal.plan.expressions import Call, Column, Expression, Literal, Order, columns_of
 from shoal.plan.kept_rows import KeptRows
 from shoal.plan.releases import AggregateCall, Options, PrivateSelect
 from shoal.plan.traverse import all_nodes
@@ -20,6 +20,7 @@ from shoal.plan.types import NULL, TEXT, Kind
 from shoal.sql.binding.after_grouping import GroupedBinder, KeyResolver, output_name, select_items
 from shoal.sql.binding.clauses.conditions import has_one_row, holds_owner
 from shoal.sql.binding.clauses.periods import date_behind, in_period, period_of
+from shoal.sql.binding.clauses.shares import averaged, shares_of, times_factors, with_averages
 from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.binding.options import ABOUT_GROUPS
 from shoal.sql.binding.private_aggregates import AggregateBinder, BoundAggregate, as_time
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from shoal.catalog import Table
+    from shoal.plan.expressions import Position
     from shoal.plan.nodes import Field, Node
     from shoal.sql.binding.clauses.periods import Period
     from shoal.sql.binding.context import CommonTable, Scope
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 MAX_KEYS = 100
 _NOTHING = Literal(None, NULL)
 _Found = TypeVar("_Found")
+Outputs = list[tuple[str, Expression]]
 
 
 class PrivateBinder:
@@ -127,6 +130,8 @@ class PrivateBinder:
         keys = self._keys()
         grouped = GroupedBinder(self._rows, keys, self._aggregate, self._raw)
         outputs, condition, qualified, order = self._over_groups(grouped)
+        if self._options.find_limits and not self._one_row:
+            outputs, condition, qualified, order = self._with_shares(outputs, condition, qualified, order)
         fields = tuple(keys.values()) + tuple(c.field for c in self._calls.values())
         # Private subqueries in the SELECT list or in HAVING were bound first: they have the lower numbers, and run first.
         number = len(self._context.selects)
@@ -180,9 +185,7 @@ class PrivateBinder:
                 keys[value] = self._context.symbols.field(value_name(value, self._node), value.type, value)
         return keys
 
-    def _over_groups(
-        self, grouped: GroupedBinder
-    ) -> tuple[list[tuple[str, Expression]], Expression | None, Expression | None, list[Order]]:
+    def _over_groups(self, grouped: GroupedBinder) -> tuple[Outputs, Expression | None, Expression | None, list[Order]]:
         outputs = []
         grouped.inputs_first = True
         for index, (alias, value) in enumerate(self._items):
@@ -201,6 +204,40 @@ class PrivateBinder:
         items = clause.expressions if clause is not None else []
         order = self._told_late(lambda: [ordered(grouped, item, outputs) for item in items]) or []
         return outputs, condition, qualified, order
+
+    def _with_shares(
+        self, outputs: Outputs, condition: Expression | None, qualified: Expression | None, order: list[Order]
+    ) -> tuple[Outputs, Expression | None, Expression | None, list[Order]]:
+        """Counts of some rows, divided by the count of all, as averages: one limit above and below the line."""
+        used = [
+            *(value for _, value in outputs),
+            *(part for part in (condition, qualified) if part is not None),
+            *(part.value for part in order),
+        ]
+        averages = self._averages_of_shares(used)
+        if not averages:
+            return outputs, condition, qualified, order
+
+        def changed(value: Expression) -> Expression:
+            return with_averages(value, averages)
+
+        left = {symbol for value in used for symbol in columns_of(changed(value))}
+        self._calls = {bound: call for bound, call in self._calls.items() if call.field.symbol in left}
+        return (
+            [(name, changed(value)) for name, value in outputs],
+            None if condition is None else changed(condition),
+            None if qualified is None else changed(qualified),
+            [replace(part, value=changed(part.value)) for part in order],
+        )
+
+    def _averages_of_shares(self, used: list[Expression]) -> dict[Expression, Expression]:
+        by_symbol = {call.field.symbol: call for call in self._calls.values()}
+        averages: dict[Expression, Expression] = {}
+        for share in shares_of(used, by_symbol):
+            call = by_symbol[share.part]
+            found = self._aggregates.of_share(averaged(share, call))
+            averages[share.quotient] = times_factors(share, self._shown(found, call.position))
+        return averages
 
     def _output(self, grouped: GroupedBinder, index: int, alias: str | None, value: exp.Expr) -> tuple[str, Expression]:
         def bound() -> Expression:
@@ -239,7 +276,9 @@ class PrivateBinder:
 
     def _aggregate(self, call: FunctionCall) -> Expression:
         """A private aggregate; the same one twice is one draw."""
-        found = self._aggregates.bind(call)
+        return self._shown(self._aggregates.bind(call), call.position)
+
+    def _shown(self, found: BoundAggregate, position: Position) -> Expression:
         if found not in self._calls:
             field = self._context.symbols.field("", TEXT if found.report is not None else found.aggregate.type)
             self._calls[found] = AggregateCall(
@@ -250,10 +289,10 @@ class PrivateBinder:
                 found.epsilon,
                 found.report,
                 found.rows_left_open,
-                position=call.position,
+                position=position,
             )
         known = self._calls[found].field
-        shown = Column(known.symbol, known.type, call.position)
+        shown = Column(known.symbol, known.type, position)
         return shown if found.gives is None else as_time(shown, found.gives)
 
     def _select(self, keys: dict[Expression, Field]) -> PrivateSelect:

@@ -383,6 +383,7 @@ HARMLESS: dict[tuple[str, str], str] = {
     ("Type", "precision"): TYPES,
     ("Type", "scale"): TYPES,
     ("Type", "storage"): TYPES,
+    ("RowAverage", "is_share"): AFTERWARDS,
     ("Variance", "sample"): AFTERWARDS,
     ("Variance", "root"): AFTERWARDS,
     ("Quantile", "fraction"): AFTERWARDS,
