@@ -6,7 +6,9 @@ Every call carries its own key and is sent again when a connection is lost or th
 from __future__ import annotations
 
 import base64
+import json
 import os
+import re
 import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -34,6 +36,9 @@ T = TypeVar("T")
 ATTEMPTS = 5
 WAIT_SECONDS = 30.0
 SEND_AGAIN = frozenset({429, 503})
+LARGEST = 10**300
+"""No amount of a service is as large; larger whole numbers do not fit a float."""
+_IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,200}", re.ASCII)
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 
@@ -54,7 +59,7 @@ class Job:
     id: str
 
     def _state(self, wait: float = 0.0) -> dict[str, Any]:
-        return self.session.get(f"/v1/jobs/{self.id}", {"wait": f"{wait:g}"})
+        return self.session.get(f"/v1/jobs/{_in_path(self.id)}", {"wait": f"{wait:g}"})
 
     @property
     def state(self) -> str:
@@ -86,7 +91,7 @@ class Job:
 
     def cancel(self) -> None:
         """Free while it waits, charged once it runs."""
-        self.session.send("DELETE", f"/v1/jobs/{self.id}")
+        self.session.send("DELETE", f"/v1/jobs/{_in_path(self.id)}")
 
 
 class RemoteSession:
@@ -182,7 +187,8 @@ class RemoteSession:
 
     def answer(self, identifier: str) -> Result:
         """A released answer, free."""
-        return Result.from_bytes(self.send("GET", f"/v1/answers/{identifier}", headers={"Accept": MEDIA_TYPE}).content)
+        path = f"/v1/answers/{_in_path(identifier)}"
+        return Result.from_bytes(self.send("GET", path, headers={"Accept": MEDIA_TYPE}).content)
 
     def explain(
         self, sql: str, params: Params | None = None, *, epsilon: float | None = None, composition: str = "basic"
@@ -306,10 +312,12 @@ def _checked(error: object) -> dict[str, Any] | None:
 
 
 def _object(reply: Reply) -> dict[str, Any]:
-    """The object that a reply is; E_SOURCE for anything else, which is no reply of a service."""
+    """The object that a reply is; E_SOURCE for anything else, which is no reply of a service, and for halves of characters."""
     with suppress(ValueError, RecursionError):
         found = reply.json()
         if isinstance(found, dict):
+            if b"\\u" in reply.content:
+                json.dumps(found, ensure_ascii=False).encode()
             return found
     raise raised(not_ours())
 
@@ -318,10 +326,19 @@ def told(found: dict[str, Any], name: str, kind: type[T]) -> T:
     """A field of an object; E_SOURCE if it is missing or something else."""
     value = found.get(name)
     if kind is float and isinstance(value, int):
-        value = float(value)
+        value = float(value) if abs(value) < LARGEST else None
     if not isinstance(value, kind):
         raise raised(not_ours())
     return value
+
+
+def _in_path(identifier: str) -> str:
+    """The id of a job or an answer, which becomes part of an address: no service gives out others."""
+    if _IDENTIFIER.fullmatch(identifier) is None:
+        raise ShoalError(
+            "E_NOT_FOUND", "No job and no answer has this id.", hint="Ids have letters, digits, _ and - alone."
+        )
+    return identifier
 
 
 def _pair(found: dict[str, Any]) -> tuple[float, float]:

@@ -231,3 +231,58 @@ def test_a_proxy_of_the_environment_is_used_for_other_machines_only(monkeypatch)
     assert isinstance(client_of("http://127.0.0.1:8642"), Direct)
     with closing(client_of("https://example.com")) as made, pytest.raises(Lost):
         made.request("GET", "/", headers={})
+
+
+ODD = [
+    b"1" + b"0" * 400,
+    b"-1" + b"0" * 400,
+    b'"\\ud800"',
+    b'"../../etc"',
+    b'"x?y#z"',
+    b'"a b"',
+    b'""',
+    b'"\\u00e9"',
+    b"NaN",
+    b"[]",
+]
+TOKEN = "t"  # noqa: S105 - of nobody
+ASKED = {
+    "spent": lambda session: session.spent,
+    "remaining": lambda session: session.remaining,
+    "epsilon_for": lambda session: session.epsilon_for("SELECT 1", 1.0),
+    "submit": lambda session: session.submit("SELECT 1").result(0.0),
+    "job": lambda session: session.job("j_1").result(0.0),
+    "explain": lambda session: str(session.query("EXPLAIN PRIVACY SELECT 1")),
+}
+
+
+@pytest.mark.parametrize("asked", ASKED)
+@pytest.mark.parametrize("value", ODD, ids=range(len(ODD)))
+def test_whatever_a_server_writes_into_a_reply_is_an_error_with_a_code_or_a_value(asked, value):
+    amounts = b'{"epsilon": %b, "delta": %b}' % (value, value)
+    body = (
+        b'{"job": %b, "state": %b, "answer": %b, "error": null, "epsilon": %b, "text": %b, "selects": %b, '
+        b'"ledger": {"spent": %b, "remaining": %b}}' % (value, value, value, value, value, value, amounts, amounts)
+    )
+    with (
+        answering(*[reply(body) + LAST] * 2) as (port, heard, _),
+        shoal.connect(f"http://127.0.0.1:{port}/d/x", token=TOKEN) as session,
+    ):
+        with suppress(ShoalError):
+            ASKED[asked](session)
+        with suppress(ShoalError):  # whatever is left to hear, so that the server ends
+            session.tables()
+    assert all(b"etc" not in request and b"x?y" not in request for request in heard)
+
+
+@pytest.mark.parametrize("identifier", ["../v1/users", "a?b", "", "é", "\ud800", "a" * 300])
+def test_an_id_that_would_change_the_address_is_not_sent(identifier):
+    session = RemoteSession("http://127.0.0.1:9/d/x", token=TOKEN)
+    for ask in (
+        lambda: session.answer(identifier),
+        lambda: session.job(identifier).state,
+        lambda: session.job(identifier).cancel(),
+    ):
+        with pytest.raises(ShoalError) as refused:
+            ask()
+        assert refused.value.code == "E_NOT_FOUND"
