@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shoal.catalog import fold
-from shoal.engines.duckdb.checking.reading import always_casts
+from shoal.engines.duckdb.checking.casts import always_casts
 from shoal.engines.duckdb.csv_files import quoted, text, texts_of
 from shoal.errors import ShoalError
 from shoal.plan.types import Kind
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from shoal.engines.duckdb.checking.reading import Named
+    from shoal.engines.duckdb.checking.casts import Named
     from shoal.engines.duckdb.csv_files import Spellings
 
 Stamp = tuple[int, int]

@@ -13,7 +13,7 @@ from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.checking.reading import UnwrittenError
 from shoal.engines.duckdb.connection import BATCH_ROWS, Connected
 from shoal.engines.duckdb.settings import LOCKDOWN
-from shoal.engines.duckdb.views import Stored, fragile, read_in_copy, read_in_place
+from shoal.engines.duckdb.views import Stored, fragile, read_in_copy, read_in_place, refuse_many_pairs
 from shoal.engines.statements.bound_owners import N
 from shoal.engines.statements.carried_owners import named_rows, through_reference
 from shoal.engines.statements.relations import aliased, call, column, name, select
@@ -112,22 +112,58 @@ class KnownTables(Connected):
     def _refuse_fragile(self, view: str, tree: exp.Expr) -> None:
         try:
             if self._is_ours:
-                read_in_copy(tree, self._schemas, Stored(), LOCKDOWN)
+                read_in_copy(tree, self._schemas, Stored(), LOCKDOWN, self._most_alike)
             else:
                 self._read_in_place(tree)
         except InternalError as found:
             raise fragile(view, found) from None
+        except EngineFailure:
+            raise ShoalError("E_SOURCE", f"The tables below the view of {view!r} cannot be counted.") from None
 
     def _read_in_place(self, tree: exp.Expr) -> None:
         with self._lock:
             try:
-                return read_in_place(self._connection, tree)
+                plan = read_in_place(self._connection, tree)
             except UnwrittenError:
-                stored = Stored.of(self._connection, self._places)
-        read_in_copy(tree, self._schemas, stored, LOCKDOWN)
+                plan, stored = None, Stored.of(self._connection, self._places)
+        if plan is not None:
+            return refuse_many_pairs(plan, self._most_alike_in_place)
+        read_in_copy(tree, self._schemas, stored, LOCKDOWN, self._most_alike)
         for frame in sorted(stored.frames_under(tree)):
             self._refuse_unreadable_frame(frame)
         return None
+
+    def _most_alike(self, place: tuple[str, ...], columns: tuple[str, ...], nulls: bool) -> int:
+        """The rows of the most frequent values of some columns, in a table that we know by its name; of none, all rows."""
+        return self._rows_alike(self._sources[fold(place[-1])].copy(), columns, nulls=nulls)
+
+    def _most_alike_in_place(self, place: tuple[str, ...], columns: tuple[str, ...], nulls: bool) -> int:
+        """The same of a table of the connection; one that is declared a key needs no counting, and stays one."""
+        if columns and self._has_key(place, columns, nulls=nulls):
+            return 1
+        database, schema, table = map(name, place)
+        return self._rows_alike(exp.Table(this=table, db=schema, catalog=database), columns, nulls=nulls)
+
+    def _has_key(self, place: tuple[str, ...], columns: tuple[str, ...], *, nulls: bool) -> bool:
+        with self._lock:
+            keys = self._connection.execute(
+                "SELECT constraint_type, constraint_column_names FROM system.main.duckdb_constraints() "
+                "WHERE database_name = ? AND schema_name = ? AND table_name = ?",
+                list(place),
+            ).fetchall()
+        wanted = {"PRIMARY KEY"} if nulls else {"PRIMARY KEY", "UNIQUE"}
+        return any(kind in wanted and set(key) <= set(columns) for kind, key in keys)
+
+    def _rows_alike(self, source: exp.Expr, columns: tuple[str, ...], *, nulls: bool) -> int:
+        counts = select([aliased(call("count_star"), N)], source)
+        if columns:
+            values = [column(each) for each in columns]
+            counts.set("group", exp.Group(expressions=values))
+            if not nulls:
+                present = [exp.Not(this=exp.Is(this=each.copy(), expression=exp.Null())) for each in values]
+                counts = counts.where(*present)
+        most = select([call("max", column(N))], exp.Subquery(this=counts, alias=exp.TableAlias(this=name("t"))))
+        return int(self._table(most).column(0)[0].as_py() or 0)
 
     def _refuse_unreadable_frame(self, frame: str) -> None:
         """E_SOURCE for a registered data frame with a value of another type than the rest: its scan fails on that one."""

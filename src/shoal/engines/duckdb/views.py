@@ -13,22 +13,30 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import field
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import sqlglot
 from sqlglot import exp
 
 from shoal.catalog import fold
+from shoal.engines.duckdb.checking.casts import surprise
+from shoal.engines.duckdb.checking.fan_out import check_fan_out
 from shoal.engines.duckdb.checking.known_calls import OF_VIEWS
-from shoal.engines.duckdb.checking.reading import NO_TABLE, READ, Reader, bound, check_plan, databases_of, surprise
+from shoal.engines.duckdb.checking.reading import NO_TABLE, READ, Reader, bound, check_plan, databases_of
+from shoal.engines.duckdb.checking.row_bounds import MOST_COPIES, MultipliedError
 from shoal.errors import InternalError, ShoalError
 from shoal.frozen import dataclass
+from shoal.stack import on_its_own_stack
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     import duckdb
 
+    from shoal.engines.duckdb.checking.row_bounds import Counted
+
+    Json = dict[str, Any]
     Schemas = Mapping[str, Iterable[tuple[str, str]]]
     Places = Mapping[str, tuple[str, str]]
 
@@ -66,15 +74,24 @@ class Stored:
         return _tables(tree, self.views) & self.frames
 
 
-def read_in_place(connection: duckdb.DuckDBPyConnection, tree: exp.Expr) -> None:
-    """Has the connection bind a query over its own tables; InternalError where some row could make it fail."""
-    for plan in bound(connection, READ, [tree.sql(dialect="duckdb")]):
-        check_plan(plan, OF_VIEWS)
-        if not databases_of(plan) <= _own_databases(connection):
-            raise surprise(NO_TABLE)
+def read_in_place(connection: duckdb.DuckDBPyConnection, tree: exp.Expr) -> Json:
+    """Has the connection bind a query over its own tables; InternalError where rows could make it fail.
+
+    What it has made of the query.
+    """
+    (plan,) = bound(connection, READ, [tree.sql(dialect="duckdb")])
+    check_plan(plan, OF_VIEWS)
+    if not databases_of(plan) <= _own_databases(connection):
+        raise surprise(NO_TABLE)
+    return plan
 
 
-def read_in_copy(tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Iterable[str]) -> None:
+def refuse_many_pairs(plan: Json, counted: Counted) -> None:
+    """MultipliedError where a view may make any number of rows of one."""
+    on_its_own_stack(partial(check_fan_out, plan, counted))
+
+
+def read_in_copy(tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Iterable[str], counted: Counted) -> None:
     """The same over an empty copy of the schema, which goes by names alone."""
     reader, tables = Reader(lockdown), _tables(tree, stored.views)
     if tables & stored.foreign:
@@ -85,12 +102,20 @@ def read_in_copy(tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Ite
         raise surprise("a data frame below it, in a database with macros")
     reader.copy({table: columns for table, columns in schemas.items() if table in tables})
     inside = [part[table] for part in (stored.views, stored.generated) for table in sorted(tables) if table in part]
-    for part in (tree, *inside):
+    for part in (*inside, tree):  # what is below first: rows of a view are counted by reading it
         reader.check(_bare(part), OF_VIEWS)
+        refuse_many_pairs(reader.bound(_bare(part)), counted)
 
 
 def fragile(view: str, found: InternalError) -> ShoalError:
     """What the custodian is told."""
+    if isinstance(found, MultipliedError):
+        return ShoalError(
+            "E_CATALOG",
+            f"The view of {view!r} may make more than {MOST_COPIES} rows of one: it has {found}, and values repeat on both sides.",
+            hint="Who has many rows would decide whether queries end. Join by a key, or declare the tables themselves and let "
+            "queries join them: there, owners with too many pairs are left out. If nobody has many rows, say trusted_view = true.",
+        )
     what = str(found).partition(" with ")[2]
     if what == NO_TABLE:
         return ShoalError(

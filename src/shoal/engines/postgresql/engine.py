@@ -24,6 +24,7 @@ from shoal.engines.duckdb.connection import failure_of
 from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.duckdb.filled import settings
 from shoal.engines.duckdb.settings import LOCKDOWN
+from shoal.engines.postgresql.joins import ROWS_OF, UNCOUNTED, UNIQUE, most_alike, refuse_many_pairs
 from shoal.engines.postgresql.relations import Contents, Relation, StoredColumn, located, warnings_of
 from shoal.engines.postgresql.server import Connection, Server, snapshot
 from shoal.engines.postgresql.statements import quoted, rows_statement
@@ -163,7 +164,7 @@ class PostgreSQLEngine:
                 hint="Names are compared without case: give each column a different name, SELECT a AS first, b AS second.",
             )
         if not trusted:
-            refuse_fragile(view, relation, self._contents)
+            self._refuse_unsound(view, relation)
         self._relations[fold(view)] = relation
         return relation.described()
 
@@ -174,8 +175,38 @@ class PostgreSQLEngine:
         return StoredColumn(field.name, Stored(type_, int(known.get("POSTGRESQL:typmod", -1)), is_enum))
 
     def refuse_fragile_view(self, name: str) -> None:
-        """E_CATALOG where a table of the server is a view that could fail on single rows."""
-        refuse_fragile(name, self._relations[fold(name)], self._contents)
+        """E_CATALOG where a table of the server is a view that could fail on single rows, or look at all pairs of some."""
+        relation = self._relations[fold(name)]
+        whole = self._contents.at(relation.schema, relation.name)
+        self._refuse_unsound(name, relation if whole is None else whole)
+
+    def _refuse_unsound(self, name: str, relation: Relation) -> None:
+        refuse_fragile(name, relation, self._contents)
+        refuse_many_pairs(name, relation, self._contents, self._most_alike)
+
+    def _most_alike(self, place: tuple[str, ...], columns: tuple[str, ...], nulls: bool) -> int:
+        """The rows of the most frequent values of some columns of a table; of none, all rows. A key needs no counting."""
+        schema, table = place[-2], place[-1].removeprefix(ROWS_OF)
+        if columns and any(
+            key <= set(columns) and (primary or not nulls) for key, primary in self._keys(schema, table)
+        ):
+            return 1
+        try:
+            with self._now() as taken:
+                source = f"{quoted(schema)}.{quoted(table)}"
+                (row,) = taken._reader.rows(most_alike(source, columns, nulls=nulls))  # noqa: SLF001 - a copy of ourselves
+        except EngineFailure:
+            return UNCOUNTED
+        return int(row["n"] or 0)
+
+    def _keys(self, schema: str, table: str) -> list[tuple[set[str], bool]]:
+        """The columns of every key that the server keeps, and whether it is the primary one."""
+        found: dict[int, tuple[set[str], bool]] = {}
+        with self._now() as taken:
+            for row in taken._reader.rows(UNIQUE):  # noqa: SLF001 - a copy of ourselves
+                if (row["schema"], row["name"]) == (schema, table):
+                    found.setdefault(row["key"], (set(), bool(row["is_primary"])))[0].add(row["part"])
+        return list(found.values())
 
     def row_counts(self, names: list[str]) -> dict[str, int]:
         """Sizes of public tables."""

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 from sqlglot import exp
 
 from shoal.engines.duckdb.checking.apart import divided, rows_like, taken_of
-from shoal.engines.duckdb.checking.reading import Named, Reader, surprise
+from shoal.engines.duckdb.checking.casts import Named, surprise
+from shoal.engines.duckdb.checking.reading import Reader
 from shoal.engines.duckdb.checking.remembered import Hashed, Remembered
 from shoal.engines.duckdb.rendering import render
 from shoal.engines.memory.rows import rows_statement

@@ -16,22 +16,18 @@ from __future__ import annotations
 
 import json
 import threading
-from datetime import date, datetime, time
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 import duckdb
 
+from shoal.engines.duckdb.checking.casts import always_casts, fits, reads_constant, surprise, type_of
 from shoal.engines.duckdb.checking.known_calls import (
     BINDING,
-    BITS,
     BY_SMALL_NUMBERS,
-    DIGITS,
     OF_ONE_TYPE,
     OF_STATEMENTS,
     OPERATORS,
-    SIGNED,
-    UNSIGNED,
     WINDOWS,
 )
 from shoal.engines.duckdb.checking.remembered import Remembered
@@ -40,6 +36,7 @@ from shoal.errors import InternalError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from shoal.engines.duckdb.checking.casts import Named
     from shoal.engines.duckdb.checking.known_calls import Rules
 
     Json = dict[str, Any]
@@ -50,107 +47,13 @@ REMEMBERED_TEXTS = 512
 _NO_NUMBER = '"value":NAN'
 """How the engine writes a constant NaN, which is not JSON. Inside a string its quotes would have backslashes."""
 _COMPARISONS = frozenset({"=", "!=", "<>", "<", "<=", ">", ">=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
-_TRUTH = ("BOOLEAN",)
 _LEAVES = frozenset({"BOUND_REF", "BOUND_CONSTANT", "BOUND_COLUMN_REF", "BOUND_LAMBDA_REF"})
 _SKIPPED = frozenset(
     {"return_type", "arguments", "function_data", "value", "returned_types", "qname", "names", "types", "column_ids"}
 )
 """Parts of a plan that hold no expression of their own; a lambda's body is among its children too."""
 
-Named = tuple[Any, ...]
-"""A type: its name, and the width and scale of a decimal, or what a list holds."""
-
-
-def surprise(what: str) -> InternalError:
-    """The engine reads a statement differently from what it was written for."""
-    return InternalError(f"the engine reads a statement with {what}")
-
-
-def named(type_: Json) -> Named:
-    """The type as it is compared: how strings are compared is part of it, unless that is by bytes."""
-    name, info = type_["id"], type_.get("type_info")
-    if info is None:
-        return (name,)
-    if name == "DECIMAL":
-        return name, info["width"], info.get("scale", 0)
-    if name == "VARCHAR":
-        collation = info.get("collation", "")
-        return (name,) if collation in {"", "binary"} else (name, collation)
-    if name == "LIST":
-        return name, named(info["child_type"])
-    return name, json.dumps(info, sort_keys=True)
-
-
-def type_of(expression: Json) -> Named:
-    """The type of a bound expression."""
-    if "return_type" in expression:
-        return named(expression["return_type"])
-    if expression["expression_class"] == "BOUND_CONSTANT":
-        return named(expression["value"]["type"])
-    if expression["expression_class"] in {"BOUND_CONJUNCTION", "BOUND_COMPARISON", "BOUND_BETWEEN"}:
-        return _TRUTH
-    raise surprise("a value of no type")
-
-
 # ---- casts ---------------------------------------------------------------------------------------------------------
-
-
-def always_casts(source: Named, target: Named) -> bool:
-    """Whether every value of one type has a value of the other."""
-    if source == target or source[0] == "NULL":
-        return True
-    name, wanted = source[0], target[0]
-    if wanted == "DECIMAL":
-        whole = source[1] - source[2] if name == "DECIMAL" else DIGITS.get(name, 99)
-        return bool(target[1] - target[2] >= whole and target[2] >= (source[2] if name == "DECIMAL" else 0))
-    if wanted == "DOUBLE":
-        return name in BITS or name in {"FLOAT", "DECIMAL"}
-    if wanted == "VARCHAR":
-        return len(target) == 1 and (name in BITS or name in {"VARCHAR", "BOOLEAN", "DECIMAL"})
-    if wanted == "BIT":
-        return bool(name == "DOUBLE")
-    return (name == "BOOLEAN" and wanted in BITS) or _is_wider(name, wanted)
-
-
-def _is_wider(name: str, wanted: str) -> bool:
-    """Whether an integer type holds all numbers of another one."""
-    if name not in BITS or wanted not in BITS:
-        return False
-    same_sign = (name in SIGNED) == (wanted in SIGNED)
-    return BITS[wanted] > BITS[name] and (same_sign or name in UNSIGNED)
-
-
-def reads_constant(constant: Json, target: Named) -> bool:
-    """Whether a constant has a value of the type: dates and large numbers are written as strings."""
-    value, name = constant["value"], target[0]
-    if value["is_null"]:
-        return True
-    held = value.get("value")
-    if name in BITS:
-        return isinstance(held, (int, str)) and _fits(held, name)
-    readers: dict[str, Callable[[str], object]] = {
-        "DATE": date.fromisoformat,
-        "TIMESTAMP": datetime.fromisoformat,
-        "TIME": time.fromisoformat,
-        "DOUBLE": float,
-    }
-    return name in readers and isinstance(held, str) and _can(readers[name], held)
-
-
-def _fits(written: int | str, name: str) -> bool:
-    if not _can(int, str(written)):
-        return False
-    bits = BITS[name]
-    low, high = (-(1 << (bits - 1)), 1 << (bits - 1)) if name in SIGNED else (0, 1 << bits)
-    return low <= int(written) < high
-
-
-def _can(read: Callable[[str], object], text: str) -> bool:
-    try:
-        read(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _check_cast(expression: Json) -> None:
@@ -221,7 +124,7 @@ def _held(expression: Json) -> object:
 
 def _is_small_number(expression: Json) -> bool:
     held = _held(expression)
-    return isinstance(held, int) and _fits(held, "INTEGER")
+    return isinstance(held, int) and fits(held, "INTEGER")
 
 
 def _is_positive(expression: Json) -> bool:
@@ -461,6 +364,12 @@ class Reader:
         except duckdb.Error:
             return "VARCHAR"
         return type_
+
+    def bound(self, statement: str) -> Json:
+        """What the engine makes of one statement."""
+        with self._lock:
+            (plan,) = bound(self._connection, self._question, [statement])
+        return plan
 
     def check(self, statement: str, rules: Rules = OF_STATEMENTS) -> list[Named]:
         """Binds one statement and reads what the engine has made of it: the types of its columns, as far as it is a SELECT.

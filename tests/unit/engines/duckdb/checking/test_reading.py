@@ -10,8 +10,9 @@ import pytest
 from sqlglot import exp
 
 from shoal.engines.duckdb.checking import reading
+from shoal.engines.duckdb.checking.casts import always_casts
 from shoal.engines.duckdb.checking.known_calls import BITS, FUNCTIONS
-from shoal.engines.duckdb.checking.reading import Reader, always_casts
+from shoal.engines.duckdb.checking.reading import Reader
 from shoal.engines.duckdb.checking.remembered import Remembered
 from shoal.engines.duckdb.engine import LOCKDOWN
 from shoal.engines.duckdb.rendering import render
