@@ -109,7 +109,7 @@ def init(
     first = looked_at(source, _words(public), _words(public_values))
     schemas, guesses = first.schemas, first.guesses
     write_new(output, catalog_text(schemas, guesses, population, first), force=force)
-    oddities = [*first.ownerless, *worth_a_look(first.columns)]
+    oddities = [*first.ownerless, *worth_a_look(first.columns, first.periods)]
     if json:
         found = {name: guesses[name].for_machines for name in schemas}
         return write_json(

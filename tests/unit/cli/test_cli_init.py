@@ -209,3 +209,17 @@ def test_dates_are_pointed_out_without_their_values(shoal, in_shop):
     done = shoal("init", "orders.csv", "-o", "first.toml")
     assert "--public-values orders.day writes down its first and last month" in done.out
     assert "2023" not in done.out + (in_shop / "first.toml").read_text(encoding="utf-8")
+
+
+def test_what_is_declared_is_not_proposed_again_and_birth_dates_never_are(shoal, in_shop):
+    lines = [f"{n},2023-0{1 + n % 9}-05,19{50 + n % 40}-01-01,land{n % 30}" for n in range(90)]
+    text = "customer_id,order_date,birth_date,country\n" + "\n".join(lines)
+    (in_shop / "orders.csv").write_text(text, encoding="utf-8")
+    done = shoal("init", "orders.csv", "-o", "first.toml")
+    assert "few values: country. " in done.out  # 30 values, but a list that everybody knows
+    assert "dates: order_date. " in done.out
+    asked = ("--public-values", "orders.order_date,orders.country", "--force")
+    again = shoal("init", "orders.csv", "-o", "first.toml", *asked)
+    assert again.status == 0, again.err
+    assert "dates:" not in again.out
+    assert "few values:" not in again.out

@@ -2,46 +2,74 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from shoal.catalog.tables import quoted
 from shoal.params import many
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator
 
     from shoal.cli.first_catalog.looking import Looked
 
-Findings = dict[str, dict[str, "Looked"]]
+Findings = Mapping[str, Mapping[str, "Looked"]]
 """Table → column → what was found."""
 MOST_NAMED = 12
+MOST_PLACES = 300
+"""About as many as there are countries."""
+_PLACES = re.compile(r"countr|nation(?!al)|\bland\b|pays|pa[ií]s|borough|continent", re.IGNORECASE)
+_KNOWN_LISTS = re.compile(
+    r"countr|nation|pays|pa[ií]s|region|borough|state|class|kind|type|contract|payment|sex|gender|status", re.IGNORECASE
+)
+_KNOWN_PERIODS = re.compile(
+    r"order|invoice|sale|purchas|visit|pick|book|start|creat|event|datum|fecha|day|time", re.IGNORECASE
+)
+_OF_A_PERSON = re.compile(r"birth|born|dob|hire|geburt|naissance|nacimiento|death", re.IGNORECASE)
+"""Dates that say when somebody was born or hired: nobody knows their period, and one person may be its end."""
 
 
-def worth_a_look(found: Mapping[str, Mapping[str, Looked]]) -> list[str]:
-    """One line for each oddity; the last ones are about short lists of values."""
+def worth_a_look(found: Findings, declared: Collection[tuple[str, str]] = ()) -> list[str]:
+    """One line for each oddity; the last ones are about short lists of values, and about dates. `declared` ones are known."""
     lines = [
         f"  {table}.{column}: {sentence}"
         for table, columns in found.items()
         for column, looked in columns.items()
         for sentence in _of_column(column, looked)
     ]
-    few = [(table, name) for table, columns in found.items() for name, each in columns.items() if each.has_few]
+    columns = [
+        (table, name, each)
+        for table, of_it in found.items()
+        for name, each in of_it.items()
+        if (table, name) not in declared
+    ]
+    few = [(table, name) for table, name, each in columns if _is_short_list(name, each)]
     if few:
-        first = shlex.quote(".".join(few[0]))
-        named = _named(few, one_table=len(found) == 1)
         lines.append(
-            f"  few values: {named}. Where everybody knows the list anyway (countries, classes), "
-            f"say so: --public-values {first} writes it down, and its groups always appear, however few owners they have."
+            f"  few values: {_named(few, one_table=len(found) == 1)}. Where everybody knows the list anyway (countries, classes), "
+            f"say so: --public-values {_example(few, _KNOWN_LISTS)} writes it down, and its groups always appear, however few "
+            "owners they have."
         )
-    times = [(table, name) for table, columns in found.items() for name, each in columns.items() if each.has_days]
+    times = [(table, name) for table, name, each in columns if each.has_days and _OF_A_PERSON.search(name) is None]
     if times:
-        named, first = _named(times, one_table=len(found) == 1), shlex.quote(".".join(times[0]))
         lines.append(
-            f"  dates: {named}. Where everybody knows the period, say so: --public-values {first} writes down its first and "
-            "last month, and all of its years and months appear, however few owners they have."
+            f"  dates: {_named(times, one_table=len(found) == 1)}. Where everybody knows the period, say so: --public-values "
+            f"{_example(times, _KNOWN_PERIODS)} writes down its first and last month, and all of its years and months appear, "
+            "however few owners they have."
         )
     return lines
+
+
+def _is_short_list(name: str, looked: Looked) -> bool:
+    """Few values, or more of a list that everybody knows by its name."""
+    return looked.has_few or (_PLACES.search(name) is not None and 1 < looked.distinct <= MOST_PLACES)
+
+
+def _example(columns: list[tuple[str, str]], known: re.Pattern[str]) -> str:
+    """The column that a custodian is most likely to declare, as the command line takes it."""
+    return shlex.quote(".".join(next((each for each in columns if known.search(each[1])), columns[0])))
 
 
 def _named(columns: list[tuple[str, str]], *, one_table: bool) -> str:

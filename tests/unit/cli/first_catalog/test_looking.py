@@ -96,7 +96,8 @@ def test_values_of_a_csv_file_that_its_guessed_type_leaves_out_are_told(shoal, i
 
 def test_dates_of_other_countries_are_pointed_out_with_what_reads_them():
     looked = judged("Datum", Counter({"06.10.2025": 2, "25.10.2025": 1}), Kind.TEXT)
-    (line,) = worth_a_look({"kasse 1": {"Datum": looked}})
+    line, dates = worth_a_look({"kasse 1": {"Datum": looked}})
+    assert "--public-values 'kasse 1.Datum' " in dates
     assert "STRPTIME(Datum, '%d.%m.%Y')" in line
     assert 'csv = { date_format = "%d.%m.%Y" }' in line
 
