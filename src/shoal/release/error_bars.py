@@ -20,6 +20,7 @@ from shoal.plan.aggregates.defaults import Clamped as Moved
 from shoal.plan.aggregates.noisy_measure import nothing
 from shoal.plan.types import Kind
 from shoal.release.computed.draws import LEVELS, Input, Ladder, drawn_ends, end_name, seed_of
+from shoal.release.computed.parts import parts_of
 from shoal.release.cuts.quotients import is_grouped_by_itself
 from shoal.release.cuts.widening import Widening, of_bounds, of_limits, of_quantile, of_rows
 from shoal.release.postprocess import evaluated
@@ -218,12 +219,12 @@ def _with_drawn(plan: StatementPlan, finished: Answer) -> tuple[pa.Table, dict[i
     if finished.computed and finished.others is not None:
         sources = _inputs(plan, finished, finished.inputs, numbers)
         computed, table = finished.computed, finished.table
-        ends, drawn = _ends_of(computed, finished.inputs, sources, finished.others, table, seed_of(numbers))
+        ends, drawn = _ends_of(plan, computed, finished.inputs, sources, finished.others, table, seed_of(numbers))
         for name, end in ends.items():
             numbers = numbers.append_column(name, end)
     for each in finished.windows:
         sources, seed = _inputs(plan, finished, each.inputs, each.components), seed_of(each.components)
-        ends, more = _ends_of(each.computed, each.inputs, sources, each.others, finished.table, seed, each.groups)
+        ends, more = _ends_of(plan, each.computed, each.inputs, sources, each.others, finished.table, seed, each.groups)
         drawn |= more
         for name, end in ends.items():
             numbers = numbers.append_column(name, end)
@@ -239,7 +240,7 @@ def _ends_of_parts(plan: StatementPlan, finished: Answer) -> tuple[dict[str, NDA
     widened: dict[int, bool] = {}
     for part in finished.parts:
         sources, table = _inputs(plan, finished, part.inputs, part.components), finished.table.take(pa.array(part.rows))
-        ends, more = _ends_of(part.computed, part.inputs, sources, part.others, table, seed_of(part.components))
+        ends, more = _ends_of(plan, part.computed, part.inputs, sources, part.others, table, seed_of(part.components))
         widened |= {position: widened.get(position, False) or wide for position, wide in more.items()}
         for name, end in ends.items():
             filled = found.setdefault(name, np.full(finished.table.num_rows, np.nan))
@@ -253,6 +254,7 @@ def _inputs(plan: StatementPlan, finished: Answer, sources: Mapping[str, Source]
 
 
 def _ends_of(
+    plan: StatementPlan,
     computed: Mapping[int, Computed],
     sources: Mapping[str, Source],
     inputs: list[Input],
@@ -264,7 +266,7 @@ def _ends_of(
     """The ends of computed columns, by name; and for each column, whether anything that it reads is widened."""
     known = {each.symbol for each in inputs}
     read = {position: column for position, column in computed.items() if column.symbols & sources.keys() <= known}
-    ends = drawn_ends(read, inputs, others, answer, _evaluated, seed, groups)
+    ends = drawn_ends(read, inputs, others, answer, _evaluated, seed, groups, parts_of(plan, sources))
     widened = {each.symbol for each in inputs if each.widening.widens}
     more = groups is not None and groups.even_chance > 0
     return ends, {position: more or bool(column.symbols & widened) for position, column in read.items()} if ends else {}

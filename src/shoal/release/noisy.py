@@ -45,6 +45,9 @@ if TYPE_CHECKING:
 MANY_INTERVALS = 10_000
 """For more quantiles than this, over all groups, intervals are kept only at the requested level."""
 
+NEXT_TO_ZERO = Fraction(1, 2**24)
+"""Reals no larger than this are zeros with a bin of noise beside them."""
+
 
 @dataclass(frozen=True, slots=True)
 class Read:
@@ -142,8 +145,8 @@ def owners_needed(release: HistogramRelease) -> str:
 def _bounds_of(release: HistogramRelease, noisy: NDArray[Any], ends: tuple[int, int], *, quotients: bool) -> Read:
     first, last = ends
     bounds = bounds_between(release, first, last)
-    if bounds is None or bounds.lower == bounds.upper == 0:
-        # Only zeros stand out: the size of other values is unknown, and 0 ± 0 would say that there are none.
+    if bounds is None or max(-bounds.lower, bounds.upper) <= (NEXT_TO_ZERO if release.histogram.ends_at_powers else 0):
+        # Only zeros stand out, or noise beside them: the size of other values is unknown, and 0 ± 0 would say that there are none.
         return Read(None, None, None)
     inside, everything = float(sum(noisy[first : last + 1])), float(sum(noisy))
     share = min(1.0, max(0.0, 1 - inside / everything)) if everything > 0 else None

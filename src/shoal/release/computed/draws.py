@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from shoal.plan.expressions import Expression
     from shoal.plan.releases import AggregateCall
     from shoal.release.computed.columns import Computed
+    from shoal.release.computed.parts import Parts
     from shoal.release.cuts.widening import Widening
 
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
@@ -150,10 +151,11 @@ def drawn_ends(
     evaluate: Callable[[nodes.Node, dict[str, pa.Table]], pa.Table],
     seed: int,
     groups: LookedAt | None = None,
+    parts: Parts = frozenset(),
 ) -> dict[str, pa.Array]:
     """For every computed column its ends, of the noise and whole, at every level, by name; `others` are columns without noise.
 
-    `groups`: what windows look at; inputs and others then have these rows.
+    `groups`: what windows look at; inputs and others then have these rows. `parts`: which inputs are parts of others.
     """
     rows = answer.num_rows if groups is None else groups.rows
     shown_rows = slice(None) if groups is None else groups.shown
@@ -183,7 +185,7 @@ def drawn_ends(
                 answer.column(position).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
             )
             drawn = np.clip(
-                drawn.reshape(draws, rows)[:, shown_rows], *possible_values(columns[position].expression, known)
+                drawn.reshape(draws, rows)[:, shown_rows], *possible_values(columns[position].expression, known, parts)
             )
             found |= _ends(position, part, drawn, shown)
     return found | _around(columns, found)

@@ -16,14 +16,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from shoal.plan.expressions import Expression
+    from shoal.release.computed.parts import Parts
 
 Range = tuple[float, float]
 ANYTHING: Range = (-math.inf, math.inf)
 NEVER_NEGATIVE: Range = (0.0, math.inf)
 
 
-def possible_values(expression: Expression, known: Mapping[str, Range]) -> Range:
-    """The least and the greatest value, given those of the columns that it reads.
+def possible_values(expression: Expression, known: Mapping[str, Range], parts: Parts = frozenset()) -> Range:
+    """The least and the greatest value, given those of the columns that it reads, and which of them are `parts` of others.
 
     >>> from shoal.plan.types import DOUBLE
     >>> n = Column("n", DOUBLE)
@@ -37,18 +38,18 @@ def possible_values(expression: Expression, known: Mapping[str, Range]) -> Range
         case Literal() if (constant := _constant(expression)) is not None:
             return constant, constant
         case Cast():
-            inner = possible_values(expression.value, known)
+            inner = possible_values(expression.value, known, parts)
             return _rounded(inner) if expression.type.kind is Kind.INTEGER else inner
         case Call(function="round", arguments=(first, *_)):
-            return _rounded(possible_values(first, known))
+            return _rounded(possible_values(first, known, parts))
         case Call(function="nullif", arguments=(first, *_)):
-            return possible_values(first, known)
+            return possible_values(first, known, parts)
         case Call(function="multiply", arguments=(first, second)):
-            return _product(possible_values(first, known), possible_values(second, known))
+            return _product(possible_values(first, known, parts), possible_values(second, known, parts))
         case Call(function="divide", arguments=(first, second)):
-            return _quotient(first, second, known)
+            return _quotient(first, second, known, parts)
         case WindowCall(function="sum" | "avg" | "min" | "max", arguments=(value,)):
-            least, greatest = possible_values(value, known)
+            least, greatest = possible_values(value, known, parts)
             return (least, greatest) if expression.function != "sum" else NEVER_NEGATIVE if least >= 0 else ANYTHING
     return ANYTHING
 
@@ -70,9 +71,9 @@ def _product(first: Range, second: Range) -> Range:
     return first[0] * second[0], most
 
 
-def _quotient(part: Expression, whole: Expression, known: Mapping[str, Range]) -> Range:
-    """A part of a sum is at most 1 of it, if no other part is negative."""
-    if min(possible_values(part, known)[0], possible_values(whole, known)[0]) < 0:
+def _quotient(part: Expression, whole: Expression, known: Mapping[str, Range], parts: Parts) -> Range:
+    """A part of a sum is at most 1 of it, if no other part is negative; so is a number that is part of another."""
+    if min(possible_values(part, known, parts)[0], possible_values(whole, known, parts)[0]) < 0:
         return ANYTHING
     factor, counted = _without_factor(part)
     divisor, total = _without_factor(whole)
@@ -80,6 +81,8 @@ def _quotient(part: Expression, whole: Expression, known: Mapping[str, Range]) -
         of_each, summed = _without_factor(total.arguments[0])
         if summed == counted and divisor * of_each > 0:
             return 0.0, factor / (divisor * of_each)
+    if isinstance(counted, Column) and isinstance(total, Column) and (counted.symbol, total.symbol) in parts:
+        return (0.0, factor / divisor) if divisor > 0 else NEVER_NEGATIVE
     return NEVER_NEGATIVE
 
 
