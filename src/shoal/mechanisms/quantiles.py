@@ -107,9 +107,12 @@ class NoisyForest:
         self._groups, self._noise, self._entropy = groups, noise, entropy
         self._branching, self._height = branching, height
         self._visited = [_Visited() for _ in range(height)]
+        self._found: tuple[Sequence[float], Reals] | None = None
 
     def quantiles(self, probabilities: Sequence[float]) -> Reals:
         """Positions in [0, 1] between L and U, of shape (groups, probabilities), monotone in the probability."""
+        if self._found is not None:
+            return self._found_before(probabilities)
         node = np.repeat(np.arange(self._groups, dtype=np.int64), len(probabilities))
         asked = np.tile(np.clip(np.asarray(probabilities, dtype=np.float64), 0.0, 1.0), self._groups)
         rest = self._away_from_the_ends(asked, node)
@@ -125,6 +128,15 @@ class NoisyForest:
         falling = np.argsort(np.asarray(probabilities, dtype=np.float64), kind="stable")
         positions[:, falling] = np.sort(positions, axis=1)
         return positions
+
+    def _found_before(self, probabilities: Sequence[float]) -> Reals:
+        """Positions that were kept of trees that were not: no node of theirs may be drawn again."""
+        assert self._found is not None  # noqa: S101 - asked for where they are there
+        known = {probability: column for column, probability in enumerate(self._found[0])}
+        if not known.keys() >= set(probabilities):
+            raise InternalError("a quantile that was not read from its tree")
+        found: Reals = self._found[1][:, [known[probability] for probability in probabilities]]
+        return found
 
     def _away_from_the_ends(self, asked: Reals, root: Counts) -> Reals:
         """The shares 0 and 1, moved inwards by as many rows as noise alone can produce, at most to the middle.
@@ -154,7 +166,44 @@ class NoisyForest:
         return seen.children[np.searchsorted(seen.nodes, wanted)][which]
 
     def bands(self, fractions: Sequence[Fraction], levels: Sequence[float], *, sampled: bool = False) -> RankBands:
-        """Where these quantiles lie, from the same noisy counts; noise for nodes that no quantile visited is drawn now."""
+        """Where these quantiles lie, from the same noisy counts; noise for nodes that no quantile visited is drawn now.
+
+        A tree takes about a kilobyte for each quantile. So those of many groups are grown some groups at a time, and not kept: what
+        is kept are these quantiles, and no others can be read afterwards.
+        """
+        at_once = max(1, WALKS_AT_ONCE // max(1, len(fractions)))
+        if self._groups <= at_once:
+            return self._bands(fractions, levels, sampled=sampled)
+        if self._found is not None or any(len(seen.nodes) for seen in self._visited):
+            raise InternalError("trees that were read before are not grown again")
+        probabilities = [float(p) for p in fractions]
+        positions = np.zeros((self._groups, len(fractions)))
+        low, high = (np.zeros((self._groups, len(fractions), len(levels))) for _ in range(2))
+        for start in range(0, self._groups, at_once):
+            part = self._part(start, min(start + at_once, self._groups))
+            found = part.bands(fractions, levels, sampled=sampled)
+            here = slice(start, start + at_once)
+            positions[here], low[here], high[here] = part.quantiles(probabilities), found.low, found.high
+        self._found = probabilities, positions
+        return RankBands(tuple(fractions), tuple(levels), low, high)
+
+    def _part(self, first: int, end: int) -> NoisyForest:
+        """Trees of some of the groups, of which no node was visited yet."""
+        leaves = self._branching**self._height
+        begins, ends = np.searchsorted(self._cells, [first * leaves, end * leaves])
+        cells = self._cells[begins:ends] - first * leaves
+        return NoisyForest(
+            end - first,
+            cells // leaves,
+            cells % leaves,
+            np.diff(self._rows_before[begins : ends + 1]),
+            self._noise,
+            branching=self._branching,
+            height=self._height,
+            entropy=self._entropy,
+        )
+
+    def _bands(self, fractions: Sequence[Fraction], levels: Sequence[float], *, sampled: bool) -> RankBands:
         positions = self.quantiles([float(p) for p in fractions])
         ends = np.zeros((2, self._groups, len(fractions), len(levels)))
         at_once = max(1, WALKS_AT_ONCE // max(1, self._groups))

@@ -21,11 +21,13 @@ from shoal.mechanisms.quantile_choice import ChosenQuantiles
 from shoal.mechanisms.ranks.whole_numbers import LEAVES_EACH, WholeQuantiles
 from shoal.params import Bounds, many
 from shoal.plan.aggregates import NoisyMeasure
+from shoal.plan.aggregates.quantiles import MOST_QUANTILES
 from shoal.plan.totals import ExactTotals, LeafCounts
 from shoal.plan.types import Kind
 from shoal.release.computed.draws import LEVELS
 from shoal.release.cuts.clamped import what_is_clamped
 from shoal.release.cuts.quotients import is_quotient
+from shoal.release.postprocess import AnswerTooLargeError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -77,12 +79,20 @@ def selected(
 ) -> tuple[NDArray[np.int64], Decided]:
     """The groups to show; with a threshold on released numbers, also the noise that decided."""
     if selection is None:
+        _refuse_many_quantiles(plan, len(owners))
         return np.arange(len(owners), dtype=np.int64), Decided()
     draw = group_selection.select(selection, owners, entropy, weights)
     kept = np.flatnonzero(draw.kept).astype(np.int64)
+    _refuse_many_quantiles(plan, len(kept))
     if draw.noises is not None:
         return kept, Decided(noises=dict(zip(plan.parts_that_select(), draw.noises, strict=True)))
     return kept, Decided(counts={} if plan.shared_count is None else {plan.shared_count: draw.noisy_owners})
+
+
+def _refuse_many_quantiles(plan: SelectPlan, groups: int) -> None:
+    """What is released decides about it: groups that are shown, and quantiles that are asked for."""
+    if groups * sum(len(column.call.aggregate.ranks) for column in plan.columns) > MOST_QUANTILES:
+        raise AnswerTooLargeError
 
 
 def owners_that_select(plan: SelectPlan, measured: ResolvedTotals) -> NDArray[np.int64]:

@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import ShoalError
 from shoal.params import many
 from shoal.plan import nodes
+from shoal.plan.aggregates.quantiles import MOST_QUANTILES
 from shoal.plan.traverse import all_nodes, rebuilt, relations_in, with_relations
 from shoal.rewrite.check_windows import read_values
 from shoal.rewrite.checks.extents import MOST_STORED_ROWS, Assumed, Extents, Released, TooMuchError
@@ -64,7 +65,20 @@ def check_fanout(selects: Sequence[PrivateSelect], facts: PublicFacts) -> list[P
         found, extents = _checked(select, facts, released, len(selects))
         checked.append(found)
         released.append(extents.released(select))
+        _check_quantiles(select, released[-1].rows)
     return checked
+
+
+def _check_quantiles(select: PrivateSelect, groups: int | None) -> None:
+    """How many quantiles listed groups have; of groups that are not listed it is known when they were released."""
+    asked = sum(len(call.aggregate.ranks) for call in select.aggregates)
+    if (groups or 0) * asked > MOST_QUANTILES:
+        raise ShoalError(
+            "E_LIMITS",
+            f"{many(groups or 0, 'listed group')} with {many(asked, 'quantile')} each are more than {MOST_QUANTILES:,} quantiles.",
+            hint="Ask for fewer quantiles, or for fewer groups at once.",
+            position=select.position,
+        )
 
 
 def _checked(

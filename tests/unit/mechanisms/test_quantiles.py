@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from fractions import Fraction
 
 import numpy as np
@@ -13,7 +14,7 @@ from shoal.accounting.events import GaussianNoise, LaplaceNoise, Shift
 from shoal.errors import InternalError
 from shoal.mechanisms import quantiles
 from shoal.mechanisms.calibrate import approx_bounds_threshold
-from shoal.mechanisms.entropy import seeded_entropy
+from shoal.mechanisms.entropy import SYSTEM, seeded_entropy
 from shoal.mechanisms.quantiles import NoisyForest, NoisyTree, bounds_from_histograms, closest_with_sum
 
 NO_NOISE = LaplaceNoise(Shift(0), Fraction(0))
@@ -204,3 +205,61 @@ def test_bounds_are_seldom_found_in_noise_alone():
     noise = LaplaceNoise(Shift(1), Fraction(2))
     drawn = np.random.default_rng(7).laplace(0, 2, (20_000, 60)).round().astype(np.int64)
     assert (bounds_from_histograms(drawn, noise)[:, 0] >= 0).sum() < 90
+
+
+# ---- trees of many groups ------------------------------------------------------------------------------------------
+
+
+def forest_of(groups, entropy=None):
+    """A thousand rows in each group, at leaves of its own, and no noise."""
+    leaf = np.tile(np.arange(0, 65536, 64), groups) // (1 + np.repeat(np.arange(groups), 1024) % 3)
+    group, noise = np.repeat(np.arange(groups), 1024), NO_NOISE
+    return NoisyForest(groups, group, leaf, np.ones(len(leaf), dtype=np.int64), noise, entropy=entropy or SYSTEM)
+
+
+RANKS = [Fraction(i, 10) for i in range(11)]
+
+
+@pytest.mark.parametrize("sampled", [False, True])
+def test_trees_that_are_grown_some_groups_at_a_time_have_the_same_quantiles_and_bands(monkeypatch, sampled):
+    whole = forest_of(10)
+    bands, positions = whole.bands(RANKS, [0.9], sampled=sampled), whole.quantiles([float(p) for p in RANKS])
+    monkeypatch.setattr(quantiles, "WALKS_AT_ONCE", 35)
+    parted = forest_of(10)
+    found = parted.bands(RANKS, [0.9], sampled=sampled)
+    assert np.array_equal(parted.quantiles([float(p) for p in RANKS]), positions)
+    assert np.array_equal(parted.quantiles([0.5, 0.1]), positions[:, [5, 1]])
+    assert np.array_equal(found.low, bands.low)
+    assert np.array_equal(found.high, bands.high)
+    assert (found.fractions, found.levels) == (bands.fractions, bands.levels)
+
+
+def test_a_tree_that_was_not_kept_is_never_drawn_again(monkeypatch):
+    monkeypatch.setattr(quantiles, "WALKS_AT_ONCE", 35)
+    parted = forest_of(10)
+    parted.bands(RANKS, [0.9])
+    assert all(not len(seen.nodes) for seen in parted._visited)
+    with pytest.raises(InternalError):
+        parted.quantiles([0.33])
+    with pytest.raises(InternalError):
+        parted.bands(RANKS, [0.9])
+    read = forest_of(10)
+    read.quantiles([0.5])
+    with pytest.raises(InternalError):
+        read.bands(RANKS, [0.9])
+
+
+def test_what_trees_take_does_not_grow_with_the_number_of_groups():
+    """A kilobyte for each quantile: half a gigabyte for these."""
+    ranks = [Fraction(i, 50) for i in range(51)]
+    taken = []
+    for groups in (1_300, 5_200):
+        empty = np.zeros(0, dtype=np.int64)
+        forest = NoisyForest(groups, empty, empty, empty, LaplaceNoise(Shift(1, 4), Fraction(4)))
+        tracemalloc.start()
+        try:
+            forest.bands(ranks, [0.9])
+            taken.append(tracemalloc.get_traced_memory()[1])
+        finally:
+            tracemalloc.stop()
+    assert taken[1] < 1.5 * taken[0]

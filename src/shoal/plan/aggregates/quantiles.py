@@ -62,6 +62,10 @@ class Quantile(KeptRows):
         return _ends(readings[0], self.ranks, level)
 
 
+MOST_QUANTILES = 4_000_000
+"""Of all groups of a SELECT together: with their intervals they take about a gigabyte while an answer is made."""
+
+
 @dataclass(frozen=True, slots=True)
 class Quantiles(KeptRows):
     """APPROX_QUANTILES(x, n): the n + 1 cut points from minimum to maximum, read off the same tree; or the quantiles listed."""
