@@ -51,14 +51,14 @@ def test_ctrl_c_right_after_the_charge_is_written_leaves_no_charge_that_nobody_s
         signal.raise_signal(stop)
         return reservation
 
-    usual = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    usual = signal.signal(stop, signal.default_int_handler)  # a run in the background starts with Ctrl+C ignored
     try:
         with monkeypatch.context() as patched:
             patched.setattr(Ledger, "reserve", reserved_then_stopped)
             with pytest.raises(KeyboardInterrupt):
                 session.query(ASKED[name])
     finally:
-        signal.signal(signal.SIGTERM, usual)
+        signal.signal(stop, usual)
     assert [entry.state for entry in session.ledger.entries()] == ["cancelled"]
     assert session.ledger.suspensions() == []
     session.query(ASKED[name])

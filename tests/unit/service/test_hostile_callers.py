@@ -145,6 +145,26 @@ def test_a_custodians_token_for_one_data_set_does_not_reach_beyond_it(service, f
     assert {each["user"] for each in service.tokens(narrow)} == {"carla"}
 
 
+@pytest.mark.parametrize("person", ["ann", "carla"])
+def test_a_token_lists_and_revokes_itself_and_those_that_can_do_no_more(service, person):
+    whole = trusted(service, person)
+    smallest = token(service, person, "explain", datasets=["visits"])
+    alike = token(service, person, "explain", datasets=["visits"])
+    wider = [
+        token(service, person, "explain", "read", datasets=["visits"]),
+        token(service, person, "explain"),
+        token(service, person, "explain", datasets=["visits", "others"]),
+        token(service, person),
+    ]
+    assert {each["id"] for each in service.tokens(smallest)} == {smallest.token, alike.token}
+    for other in wider:
+        with refused("E_NOT_FOUND"):
+            service.revoke_token(smallest, other.token)
+    service.revoke_token(smallest, alike.token)
+    service.revoke_token(smallest, smallest.token)
+    assert {each["id"] for each in service.tokens(whole)} >= {each.token for each in wider}
+
+
 def test_a_token_sees_and_ends_jobs_within_its_limits_alone(opened, folder):
     service = opened(start=False)
     catalog = str(folder.parent / "shoal.toml")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import ShoalError
 from shoal.service import log
 from shoal.service.acts.core import OPERATOR, Core
+from shoal.service.people import not_found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,11 +69,22 @@ class Admitting(Core):
         return made
 
     def tokens(self, caller: Caller) -> list[dict[str, Any]]:
-        """One's own tokens; a custodian's list has everybody's."""
-        return self.people.tokens(None if caller.is_custodian_of_all else caller.name)
+        """One's own tokens that can do no more than the one that asks; a custodian's list has everybody's."""
+        if caller.is_custodian_of_all:
+            return self.people.tokens()
+        return [token for token in self.people.tokens(caller.name) if _can_no_more(token, caller)]
 
     def revoke_token(self, caller: Caller, identifier: str) -> None:
-        """Ends a token at once."""
+        """Ends a token at once: one that the caller's list has."""
+        if not any(token["id"] == identifier for token in self.tokens(caller)):
+            raise not_found("token")
         with self.store.writing() as rows:
             self.people.revoke(rows, identifier, None if caller.is_custodian_of_all else caller.name)
             log.write(rows, caller.name, caller.via, "token revoked", detail=identifier)
+
+
+def _can_no_more(token: dict[str, Any], caller: Caller) -> bool:
+    """Whether a token is the caller's own one, or has no scope and no data set that the caller's does not have."""
+    datasets = token["dataset"]
+    within = caller.datasets is None or (datasets is not None and caller.datasets.issuperset(datasets))
+    return token["id"] == caller.token or (within and caller.scope.issuperset(token["scope"]))
