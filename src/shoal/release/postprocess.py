@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from shoal.engines.duckdb.connection import failure_of
+from shoal.engines.duckdb.filled import empty_database
 from shoal.engines.duckdb.rendering import render
-from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.group_keys import as_arrow
 from shoal.engines.statements.relations import Compiler
 from shoal.errors import InternalError
@@ -51,12 +51,6 @@ if TYPE_CHECKING:
 LARGEST_ANSWER = 256 * 1024 * 1024
 """Bytes of a relation over released rows and public tables: a few joins of a small table with itself would take all memory."""
 BATCH_ROWS = 8192
-SETTINGS: dict[str, str | bool | int | float | list[str]] = {
-    "threads": "1",
-    "memory_limit": "25%",
-    "temp_directory": "",
-}
-"""One thread, so that nothing depends on how work is split; a quarter of the memory, and nothing in the working folder."""
 
 
 class AnswerTooLargeError(Exception):
@@ -337,18 +331,13 @@ def evaluated(root: Node, tables: dict[str, pa.Table], deadline: Deadline) -> pa
 def _run(query: str, tables: dict[str, pa.Table], deadline: Deadline) -> pa.Table:
     """The rows of a public relation, as long as they fit an answer."""
     deadline.check()
-    connection = duckdb.connect(":memory:", config=SETTINGS)
     try:
-        with deadline.stops(connection.interrupt):
+        with empty_database() as connection, deadline.stops(connection.interrupt):
             for name, table in tables.items():
                 connection.register(name, table)
-            for statement in LOCKDOWN:
-                connection.execute(statement)
             return _read(connection.sql(query).to_arrow_reader(BATCH_ROWS))
     except (duckdb.Error, RuntimeError) as error:
         raise failure_of(error) from None
-    finally:
-        connection.close()
 
 
 def _read(batches: pa.RecordBatchReader) -> pa.Table:

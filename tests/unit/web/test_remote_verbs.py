@@ -53,3 +53,11 @@ def test_a_remote_session_takes_parameters(served):
     with shoal.connect(f"{served.url}/d/visits", token=served.token("ann")) as session:
         assert session.query(sql, ["s1"], epsilon=0.15).epsilon == 0.15
         assert session.explain(sql, ["s1"]).to_dict()["epsilon"] == 0.1
+
+
+def test_check_counts_one_charge_as_one(tmp_path):
+    from shoal.cli.serving.upkeep import _counted
+
+    assert [_counted(n, "charge") for n in (0, 1, 2)] == ["0 charges", "1 charge", "2 charges"]
+    RUNNER.invoke(app, ["service", "init", "--home", str(tmp_path / "home")], catch_exceptions=False)
+    assert "0 charges are right, and agree." in printed("service", "check", "--home", str(tmp_path / "home"))

@@ -40,7 +40,7 @@ def check(
         lines, charges = service.check()
     said(
         {"lines": lines, "charges": charges},
-        f"{lines} lines of the log and {charges} charges are right, and agree.",
+        f"{_counted(lines, 'line')} of the log and {_counted(charges, 'charge')} are right, and agree.",
         json=json,
     )
 
@@ -142,3 +142,7 @@ def risk(
         )
         place = service.keep_risk_report(OPERATOR, dataset, report.to_html())
     said({"report": str(place)}, f"The report is in {place}; the console links it on the page Tune.", json=json)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"

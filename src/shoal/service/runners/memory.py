@@ -28,13 +28,17 @@ def machine() -> int:
 
 
 def keep_within(size: int) -> None:
-    """Limits this process to this much; allocations beyond it fail, and the engine spills to disk before that."""
+    """Limits this process to this much; allocations beyond it fail, and the engine spills to disk before that.
+
+    What makes the next query faster is kept within it.
+    """
     import resource
 
-    from shoal.engines.duckdb import settings
+    from shoal.engines.duckdb import filled, settings
     from shoal.engines.memory import held
 
     settings.keep_within(size // 2)
+    filled.keep_one()
     held.KEPT.keep_at_most(size // KEPT_SHARE)
     resource.setrlimit(resource.RLIMIT_DATA, (size, size))
 
