@@ -17,6 +17,8 @@ from shoal.accounting.stores.files import FileStore
 from shoal.accounting.stores.postgresql_server import connect
 from shoal.params import budget
 from shoal.service import log
+from shoal.service.acts.copying import restore
+from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
 from shoal.service.questions import Question
 from shoal.service.service import OPERATOR, Limits, Service
@@ -300,15 +302,13 @@ def test_a_password_is_neither_written_down_nor_shown(place, folder):
 # ---- copies --------------------------------------------------------------------------------------------------------
 
 
-def asked(service, number):
-    job = service.ask(service.people.trusted("ann", "test"), "visits", Question(counting(0.1, f"n{number}")))
+def asked(service, number, dataset="visits"):
+    job = service.ask(service.people.trusted("ann", "test"), dataset, Question(counting(0.1, f"n{number}")))
     return service.wait(job.id, 30)
 
 
 @ONLY_FILE
 def test_a_copy_is_put_back_and_an_older_one_only_with_its_loss(opened, place, tmp_path):
-    from shoal.service.acts.copying import restore
-
     service = opened()
     asked(service, 1)
     service.backup(OPERATOR, tmp_path / "copy")
@@ -334,6 +334,66 @@ def test_a_copy_is_put_back_and_an_older_one_only_with_its_loss(opened, place, t
     assert float(ledger.spent[0]) == 0.2
     assert back.check()[0] == len(log.lines(back.store))
     assert any(line["action"] == "loss booked" for line in log.lines(back.store))
+    back.close(0)
+
+
+def copied_before_a_data_set(opened, folder, tmp_path, *, spends):
+    """A copy, then a data set more, and 0.2 spent of the first; of the second one 0.1, where `spends`."""
+    service = opened()
+    asked(service, 1)
+    service.backup(OPERATOR, tmp_path / "copy")
+    catalog = str(folder.parent / "shoal.toml")
+    service.add_dataset(OPERATOR, NewDataSet("newer", str(folder), catalog, budget((1, 0)), new_people=True))
+    asked(service, 2)
+    if spends:
+        service.allow(OPERATOR, Grant("newer", "ann"))
+        asked(service, 3, "newer")
+    service.close(5)
+
+
+@ONLY_FILE
+def test_a_ledger_that_the_copy_does_not_know_is_not_forgotten(opened, folder, place, tmp_path):
+    """It raised a KeyError with the copy in place, and nothing was booked."""
+    copied_before_a_data_set(opened, folder, tmp_path, spends=True)
+    for loss in (None, budget((5, 0))):
+        with refused("E_LEDGER"):
+            restore(tmp_path / "copy", place, None, loss, "a disk")
+    back = Service.open(place)
+    assert {name: float(ledger.spent[0]) for name, ledger in back.datasets.ledgers().items()} == {
+        "visits": 0.2,
+        "newer": 0.1,
+    }
+    back.close(0)
+
+
+@ONLY_FILE
+def test_a_newer_ledger_of_which_nothing_was_spent_is_left_out_and_the_loss_is_booked(opened, folder, place, tmp_path):
+    copied_before_a_data_set(opened, folder, tmp_path, spends=False)
+    with refused("E_LEDGER"):
+        restore(tmp_path / "copy", place, None, None, "")
+    restore(tmp_path / "copy", place, None, budget((0.1, 0)), "a disk")
+    back = Service.open(place)
+    assert {name: float(ledger.spent[0]) for name, ledger in back.datasets.ledgers().items()} == {"visits": 0.2}
+    back.close(0)
+
+
+@ONLY_FILE
+def test_a_restore_that_ends_before_its_loss_is_booked_has_changed_nothing(opened, place, tmp_path, monkeypatch):
+    service = opened()
+    service.backup(OPERATOR, tmp_path / "copy")
+    asked(service, 1)
+    service.close(5)
+    before = {path.name for path in place.parent.iterdir()}
+
+    def killed(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ledger, "book_loss", killed)
+    with pytest.raises(KeyboardInterrupt):
+        restore(tmp_path / "copy", place, None, budget((0.1, 0)), "a disk")
+    assert {path.name for path in place.parent.iterdir()} == before
+    back = Service.open(place)
+    assert float(back.datasets.ledger("visits").spent[0]) == 0.1
     back.close(0)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import closing
+import shutil
+from contextlib import closing, contextmanager
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from shoal.service.stores.opening import FILE
 from shoal.service.stores.sqlite import SqliteStore, copy_file, stopped
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from shoal.accounting.ledger import Anchor
@@ -75,9 +77,10 @@ def _restored(folder: Path, home: Path, anchor: str | None, loss: Budget | None,
         )
     if loss is not None and (home / FILE).exists():
         _require_enough(folder, home, places, loss)
-    _put_in_place(folder, home)
-    if loss is not None:
-        _book(home, {name: places[name] for name in lacking or places}, lacking, loss, because)
+    booked = {} if loss is None else {name: places[name] for name in lacking or places}
+    with _laid_out(folder, home) as scratch:
+        if loss is not None:
+            _book(scratch, booked, lacking, loss, because)
     return lines
 
 
@@ -92,11 +95,12 @@ def _lacking(
     """Ledgers of the copy that lack something, each with its newest known row."""
     if (home / FILE).exists():
         with closing(SqliteStore(home / FILE)) as present:
-            known = {name: Ledger.open(home / place).anchor for name, place in _ledgers(present).items()}
+            known = {name: Ledger.open(home / place) for name, place in _ledgers(present).items()}
+        _require_known(known, places)
         return {
-            name: newest
-            for name, newest in known.items()
-            if name not in places or not _reaches(Ledger.open(folder / places[name]), newest)
+            name: ledger.anchor
+            for name, ledger in known.items()
+            if name in places and not _reaches(Ledger.open(folder / places[name]), ledger.anchor)
         }
     if anchor is None:
         return dict.fromkeys(places)
@@ -105,6 +109,19 @@ def _lacking(
     except ShoalError:
         return dict.fromkeys(places)
     return {}
+
+
+def _require_known(known: dict[str, Ledger], places: dict[str, str]) -> None:
+    """A ledger that the copy does not have would be gone, and with it what was spent from it."""
+    for name, ledger in sorted(known.items()):
+        if name not in places and any(ledger.spent):
+            epsilon, delta = ledger.spent
+            raise ShoalError(
+                "E_LEDGER",
+                f"The copy was made before the ledger {name}, from which epsilon = {float(epsilon):g}, delta = {float(delta):g} "
+                "were spent: it would be forgotten.",
+                hint="Restore a copy that has it. Nothing was changed.",
+            )
 
 
 def _require_enough(folder: Path, home: Path, places: dict[str, str], loss: Budget) -> None:
@@ -127,13 +144,18 @@ def _reaches(ledger: Ledger, newest: Anchor) -> bool:
     return ledger.anchor[0] >= newest[0] and (not newest[0] or ledger.anchor_of(newest[0]) == newest)
 
 
-def _put_in_place(folder: Path, home: Path) -> None:
-    """A copy of the copy, whole or not at all."""
+@contextmanager
+def _laid_out(folder: Path, home: Path) -> Iterator[Path]:
+    """A copy of the copy, which becomes the service when everything about it is done: whole or not at all."""
     scratch = _unused(home.with_name(f".{home.name}.restoring-{moment()}"))
     _made(scratch)
-    for source in (folder / FILE, *sorted((folder / "ledgers").glob("*.db"))):
-        target = scratch / source.relative_to(folder)
-        copy_file(source, target)
+    try:
+        for source in (folder / FILE, *sorted((folder / "ledgers").glob("*.db"))):
+            copy_file(source, scratch / source.relative_to(folder))
+        yield scratch
+    except BaseException:
+        shutil.rmtree(scratch, ignore_errors=True)
+        raise
     if home.exists():
         home.rename(_unused(home.with_name(f"{home.name}.replaced-{moment()}")))
     scratch.rename(home)
