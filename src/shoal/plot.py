@@ -106,10 +106,12 @@ def _without_totals(
 
 def _title(result: Result, drawn: list[str], rows: Sequence[dict[str, Any]]) -> str:
     """What the bars cover: the noise, and what was cut where that is counted."""
-    counted = (
-        ", what limits and bounds cut included" if rows and any(f"{n}_noise_low" in rows[0] for n in drawn) else ""
-    )
-    return f"{result.level:.0%} error bars{counted}, ε = {result.epsilon:g}"
+    if rows and any(f"{name}_noise_low" in rows[0] for name in drawn):
+        # Ends that count what was cut have no level.
+        covered = f"error bars: {result.level:.0%} of the noise, and what limits and bounds may cut"
+    else:
+        covered = f"{result.level:.0%} error bars"
+    return f"{covered}, ε = {result.epsilon:g}"
 
 
 def _gap(labels: list[Any]) -> float:

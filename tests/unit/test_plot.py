@@ -36,6 +36,14 @@ def test_groups_are_bars_and_numbers_and_dates_are_points(shop, tmp_path, sql, b
     assert (tmp_path / "chart.png").stat().st_size > 1000
 
 
+def test_ends_that_count_what_was_cut_have_no_level(shop):
+    counted = shop.query(
+        f"{CLAUSE}(epsilon = 1, measure_cut = 0.1) COUNT(*, contribution_bounds_per_group => (0, 2)) AS n FROM visits"
+    )
+    (axes,) = counted.plot().axes
+    assert axes.get_title().startswith("error bars: 95% of the noise, and what limits and bounds may cut")
+
+
 def test_an_answer_without_a_private_number_cannot_be_drawn(shop):
     with pytest.raises(shoal.ShoalError) as refused:
         shop.query("SELECT * FROM regions").plot()

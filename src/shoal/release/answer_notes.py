@@ -9,6 +9,7 @@ import re
 from typing import TYPE_CHECKING
 
 from shoal.accounting.events import WeightedSelection
+from shoal.catalog.owner_names import tells_people_apart
 from shoal.mechanisms import group_selection
 from shoal.params import many
 from shoal.plan import nodes
@@ -176,7 +177,18 @@ def _ways_out(plan: SelectPlan, written: CallsAsWritten) -> str:
     if plan.contribution.groups > 1:
         limit = "max_groups_contributed" if plan.contribution.max_rows is None else "max_rows_contributed"
         ways.append(f"a smaller {limit} than {plan.contribution.groups}")
+    of_one = _of_single_owners(plan)
+    if of_one:
+        return f"a key that many owners share instead of {of_one}, which hardly two have in common: no answer shows single owners"
     return "; ".join([*ways, "coarser keys, so that groups are larger", _listing(plan, written)])
+
+
+def _of_single_owners(plan: SelectPlan) -> str:
+    """A key of private rows that by its name tells people apart; to list its values would publish who they are."""
+    owned = [n for n in nodes.walk(plan.select.input) if isinstance(n, nodes.Scan) and n.owner is not None]
+    private = {field.symbol for scan in owned for field in scan.fields}
+    keys = [field.name for field, value in plan.select.keys if isinstance(value, KeyColumn) and value.symbol in private]
+    return next((name for name in keys if name and tells_people_apart(name)), "")
 
 
 def _listing(plan: SelectPlan, written: CallsAsWritten) -> str:

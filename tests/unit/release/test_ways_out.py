@@ -103,3 +103,17 @@ def test_rows_that_are_compared_with_a_noisy_number_are_said_to_be():
         notes = session.query("SELECT COUNT(*) AS n FROM people WHERE age > (SELECT AVG(age) FROM people)").notes
         assert any(note.startswith("Rows are compared with a noisy number") for note in notes)
         assert not any("noisy number;" in note for note in session.query("SELECT COUNT(*) FROM people").notes)
+
+
+@pytest.mark.parametrize("key", ["full_name", "email"])
+def test_keys_of_single_owners_are_not_to_be_listed(key):
+    """The names of customers are as many as customers: to list them would publish who they are."""
+    table = pa.table({"uid": range(5), key: [f"person {n}" for n in range(5)], "city": ["a"] * 5})
+    catalog = {"tables": {"people": {"owner": "uid"}}, "defaults": {"epsilon": 1.0, "delta": 1e-12}}
+    with shoal.connect({"people": table}, catalog=catalog) as opened:
+        result = opened.query(f"SELECT {key}, COUNT(*) AS n FROM people GROUP BY {key}")
+        coarser = opened.query("SELECT city, COUNT(*) AS n FROM people GROUP BY city")
+    told = next(note for note in result.notes if note.startswith("No group appears"))
+    assert f"instead of {key}" in told
+    assert "values" not in told
+    assert "values = […]" in next(note for note in coarser.notes if note.startswith("No group appears"))

@@ -55,6 +55,8 @@ if TYPE_CHECKING:
     from shoal.sql.parse import Constant, FunctionCall
 
 MAX_KEYS = 100
+FEW_FOR_SHARES = 400
+"""ε times owners below which a count that is shown beside a share stays one of two counts, so that more groups appear."""
 _NOTHING = Literal(None, NULL)
 _Found = TypeVar("_Found")
 Outputs = list[tuple[str, Expression]]
@@ -230,10 +232,16 @@ class PrivateBinder:
             [replace(part, value=changed(part.value)) for part in order],
         )
 
+    def _has_few_owners(self) -> bool:
+        """Whether groups of a SELECT are likely to be too small to appear, if more than counts is asked for."""
+        population = self._context.catalog.defaults.population
+        grouped = self._tree.args.get("group") is not None
+        return grouped and population is not None and population * self._options.epsilon < FEW_FOR_SHARES
+
     def _averages_of_shares(self, used: list[Expression]) -> dict[Expression, Expression]:
         by_symbol = {call.field.symbol: call for call in self._calls.values()}
         averages: dict[Expression, Expression] = {}
-        for share in shares_of(used, by_symbol):
+        for share in shares_of(used, by_symbol, alone=self._has_few_owners()):
             call = by_symbol[share.part]
             found = self._aggregates.of_share(averaged(share, call))
             averages[share.quotient] = times_factors(share, self._shown(found, call.position))

@@ -26,7 +26,7 @@ def session():
     rows = [(i, int(j % 4 != 0)) for i in range(OWNERS) for j in range(ROWS)]
     rows += [(i, 0) for i in range(0, OWNERS, 100) for _ in range(50 * ROWS)]
     table = {"uid": [i for i, _ in rows], "y": [y for _, y in rows], "k": [i % 2 for i, _ in rows]}
-    defaults = {"epsilon": 1.0, "delta": 1e-6, "population": OWNERS}
+    defaults = {"epsilon": 1.0, "delta": 1e-6, "population": 2 * OWNERS}
     catalog = {"tables": {"t": {"owner": "uid"}}, "defaults": defaults}
     with shoal.connect({"t": table}, catalog=catalog) as opened:
         yield opened
@@ -54,6 +54,18 @@ def test_the_whole_may_stand_beside_it_but_not_the_part(session):
         f"SELECT k, 1.0 * {part} / COUNT(*) AS s FROM t GROUP BY k HAVING {part} > 3",
     ):
         assert all(isinstance(each, CountRows) for each in aggregates(session, sql))
+
+
+def test_with_few_owners_a_count_beside_a_share_stays_one_of_two(session):
+    catalog = {"tables": {"t": {"owner": "uid"}}, "defaults": {"epsilon": 1.0, "delta": 1e-6, "population": 60}}
+    share = f"1.0 * SUM(CASE WHEN {P} THEN 1 ELSE 0 END) / COUNT(*) AS s"
+    sql = f"SELECT k, COUNT(*) AS n, {share} FROM t GROUP BY k"
+    with shoal.connect({"t": {"uid": [1, 1], "y": [0, 1], "k": [1, 2]}}, catalog=catalog) as opened:
+        assert all(isinstance(each, CountRows) for each in aggregates(opened, sql))
+        assert len(aggregates(opened, f"SELECT k, {share} FROM t GROUP BY k")) == 1
+    assert not all(
+        isinstance(each, CountRows) for each in aggregates(session, sql.replace("FROM t", "FROM t WHERE k < 5"))
+    )
 
 
 @pytest.mark.parametrize(

@@ -34,13 +34,23 @@ class Share:
     whole: str
 
 
-def shares_of(outputs: Sequence[Expression], calls: Mapping[str, AggregateCall]) -> tuple[Share, ...]:
-    """The quotients whose parts stand nowhere else: where a part is shown by itself, the numbers of an answer fit each other."""
+def shares_of(
+    outputs: Sequence[Expression], calls: Mapping[str, AggregateCall], *, alone: bool = False
+) -> tuple[Share, ...]:
+    """The quotients whose parts stand nowhere else: where a part is shown by itself, the numbers of an answer fit each other.
+
+    `alone`: nor do their wholes. A count of rows selects groups for nothing, best beside another count.
+    """
     parts = [part for output in outputs for part in walk(output)]
     found = {part: share for part in parts if isinstance(part, Call) and (share := _share(part, calls)) is not None}
     uses = Counter(part.symbol for part in parts if isinstance(part, Column))
-    inside = Counter(found[part].part for part in parts if isinstance(part, Call) and part in found)
-    return tuple(share for share in found.values() if uses[share.part] == inside[share.part])
+    quotients = [found[part] for part in parts if isinstance(part, Call) and part in found]
+    inside = Counter(symbol for share in quotients for symbol in (share.part, share.whole))
+
+    def stands(share: Share) -> bool:
+        return all(uses[each] == inside[each] for each in ((share.part, share.whole) if alone else (share.part,)))
+
+    return tuple(share for share in found.values() if stands(share))
 
 
 def _share(quotient: Call, calls: Mapping[str, AggregateCall]) -> Share | None:
