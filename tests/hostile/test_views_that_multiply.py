@@ -243,6 +243,8 @@ def test_a_view_without_a_join_counts_nothing(monkeypatch, crowded):
         ),
         "SELECT uid, string_agg(CAST(visit AS VARCHAR)) OVER (PARTITION BY uid) AS x FROM visits",
         "SELECT uid, unnest(range(visit)) AS x FROM visits",
+        "SELECT uid, replace(name, 'p', name) AS x FROM people",
+        "SELECT uid, replace(name, name, 'longer') AS x FROM people",
         "SELECT a.uid, b.x FROM visits a ASOF JOIN visits b ON a.uid = b.uid AND a.visit >= b.visit",
         "SELECT a.uid, b.x FROM visits a POSITIONAL JOIN visits b",
         (
@@ -253,3 +255,16 @@ def test_a_view_without_a_join_counts_nothing(monkeypatch, crowded):
 )
 def test_other_ways_to_grow_are_not_opened_either(crowded, query):
     refusal(crowded, query)
+
+
+def test_a_string_that_grows_by_itself_decides_nothing():
+    """400,000 letters, each replaced by all of them, ended queries where their owner was there. On neighbours."""
+    seen = set()
+    for letters in (400_000, 0):
+        connection = duckdb.connect()
+        connection.execute("CREATE TABLE raw AS SELECT i AS uid, 'aa' AS t FROM range(100) t(i)")
+        connection.execute("INSERT INTO raw SELECT 777, repeat('a', ?) WHERE ? > 0", [letters, letters])
+        seen.add(refusal(connection, "SELECT uid, replace(t, 'a', t) AS x FROM raw"))
+        with opened(connection, "SELECT uid, replace(t, 'a', 'bb') AS x FROM raw") as session:
+            session.query(f"{CLAUSE} COUNT(x) AS n FROM seen")
+    assert len(seen) == 1

@@ -111,6 +111,10 @@ def _check_bare_call(name: str, children: list[Json]) -> None:
         raise surprise(f"{name} by numbers that are not constants of 32 bits")
     if name == "regexp_replace" and not _is_plain_text(children[2]):
         raise surprise("regexp_replace with something other than a string without backslashes")
+    if name == "replace" and not all(isinstance(_held(each), str) for each in children[1:]):
+        raise surprise(
+            "replace with something other than constants: a long string can become any number of times as long"
+        )
     if name in {"regexp_extract", "regexp_replace"} and not _compiles(_held(children[1])):
         raise surprise("a regular expression that is none")
 
