@@ -101,8 +101,7 @@ class DataSets:
         name = new.ledger or new.name
         checked_name(name, "ledger")
         if name in known:
-            if new.budget is not None:
-                raise ShoalError("E_USAGE", f"The ledger '{name}' already has a budget.", hint="Leave out --budget.")
+            self._require_same_budget(known[name]["place"], new)
             both = sorted({*kinds, *json.loads(known[name]["kinds"])})
             rows.run("UPDATE ledgers SET kinds = ? WHERE name = ?", json.dumps(both), name)
             return name
@@ -125,6 +124,13 @@ class DataSets:
             )
         rows.run("INSERT INTO ledgers VALUES (?, ?, ?)", name, place, json.dumps(kinds))
         return name
+
+    def _require_same_budget(self, place: str, new: NewDataSet) -> None:
+        """A ledger that is there keeps its budget: who names one must name that."""
+        if new.budget is not None and Ledger.open(self._store.ledger_address(place)).budget != new.budget:
+            raise ShoalError(
+                "E_USAGE", f"The ledger '{new.ledger or new.name}' has another budget.", hint="Leave out --budget."
+            )
 
     def refresh(self, rows: Rows, name: str) -> None:
         """The custodian says that data or catalog changed: a new version, whose answers are new."""

@@ -168,7 +168,7 @@ def position(rows: Rows, job: Job) -> int | None:
     if job.state != "waiting":
         return None
     found = rows.all("SELECT count(*) AS number FROM jobs WHERE state = 'waiting' AND number <= ?", job.number)
-    return int(found[0]["number"])
+    return max(1, int(found[0]["number"]))  # a slot may have taken it since it was read, and then it was the first
 
 
 def take_next(rows: Rows, free_slots: int = 1, held: Collection[str] = ()) -> Job | None:

@@ -45,6 +45,16 @@ def test_who_is_in_two_groups_is_charged_to_both(service):
     assert left == [0.8, 0.8]
 
 
+def test_a_second_data_set_of_a_ledger_may_name_its_budget_and_no_other(service, folder):
+    limit = service.datasets.ledger("visits").budget
+    catalog = str(folder.parent / "shoal.toml")
+    with refused("E_USAGE"):
+        other = budget((float(limit.epsilon) / 2, 0.0))
+        service.add_dataset(OPERATOR, NewDataSet("more", str(folder), catalog, other, ledger="visits"))
+    service.add_dataset(OPERATOR, NewDataSet("more", str(folder), catalog, limit, ledger="visits"))
+    assert service.datasets.get("more").ledger_name == "visits"
+
+
 def test_the_most_a_query_may_cost_is_the_smallest_limit(service):
     service.allow(OPERATOR, Grant("visits", "ann", max_epsilon=Fraction(1, 20)))
     with refused("E_POLICY"):

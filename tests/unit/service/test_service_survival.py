@@ -37,6 +37,14 @@ def test_a_job_whose_process_died_runs_once_more_under_the_same_charge(opened):
     assert (ended.state, ended.runs, spent(second)) == ("answered", 2, Fraction(1, 10))
 
 
+def test_a_job_that_a_slot_takes_while_its_place_is_counted_was_the_first(opened):
+    service = opened(start=False)
+    job = service.ask(caller(service, "ann"), "visits", Question(counting()), "k")
+    with service.store.writing() as rows:
+        jobs.take_next(rows)
+    assert service.position(job) == 1
+
+
 def test_a_second_death_ends_the_job(opened):
     first = opened(start=False)
     job = first.ask(caller(first, "ann"), "visits", Question(counting()))
