@@ -299,6 +299,8 @@ class Target:
     """For what is not additive: the error if all rows are beyond the limit."""
     all_groups: bool = False
     """Whether few listed groups share all owners: then groups are large."""
+    feared: float = 0.0
+    """The weight of the pessimistic reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,7 +365,7 @@ def _losses(
     limits = np.array(target.candidates)
     reading = target.reading
     mean = 1.0 if reading is None else max(reading.mean, 1e-9)
-    within = np.array([1.0 if reading is None else reading.kept(limit) for limit in limits])
+    within = np.array([1.0 if reading is None else _kept_of(reading, limit, target.feared) for limit in limits])
     noise = limits[None, :] * np.array(target.sigmas)[:, None]
     if not target.additive:
         return _ratio_losses(target, within, kept, noise, sizes, shown)
@@ -376,6 +378,11 @@ def _losses(
     p = shown[:, None, :]
     losses: NDArray[np.float64] = np.sqrt(p * squared + (1 - p) * whole**2)
     return losses
+
+
+def _kept_of(reading: HistogramReading, limit: float, feared: float) -> float:
+    """The share within a limit: what is believed, and for a part what is feared."""
+    return (1 - feared) * reading.kept(limit) + feared * reading.kept(limit, pessimistic=True)
 
 
 def _ratio_losses(

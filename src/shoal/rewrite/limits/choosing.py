@@ -45,6 +45,9 @@ PUBLIC_SIZE = 5.0
 LARGE_GROUPS = 4
 """With one limit for all listed groups: the largest one that is reckoned with has this part of everything, the smallest a
 quarter of that."""
+FEARED_OF_A_SUM = 0.3
+"""Without groups, the weight of what is feared beyond the limit of a sum. Noise is small beside one total, and what is cut is not:
+a limit that is too large costs a few hundredths of it, one that is too small a fifth where a few owners have much."""
 MOST_AGAINST = 0.25
 """For a sum of both signs: if the smaller one has more than this, both ends move together."""
 
@@ -250,6 +253,7 @@ def _target(
         row_weight=limit_choice.SHARE_WEIGHT if aggregate.is_share else limit_choice.ROW_WEIGHT,
         groups=_groups_of_owner(sought, choices, of_groups),
         all_groups=sought.kind == "all" or (sought.kind in IN_ALL and of_groups is None),
+        feared=FEARED_OF_A_SUM if sought.kind in SUMS and not select.keys else 0.0,
     )
 
 

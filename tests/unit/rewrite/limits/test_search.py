@@ -508,3 +508,13 @@ def test_a_limit_for_all_groups_is_one_for_the_large_ones_however_many_there_may
         counts[next(place for place, edge in enumerate(sought.edges) if edge >= rows)] = owners
     limits = find(plan, [counts], lambda select: plan_select(select, "basic")).limits
     assert (limits.rows or limits.of_call[0]) >= 400
+
+
+@pytest.mark.parametrize(("key", "limit"), [("", 256), ("GROUP BY place", 64)])
+def test_one_sum_reckons_with_a_tail_that_noise_may_hide(key, limit):
+    """900 owners of 33 to 64, and nobody seen beyond: of 43,000 in all, four times the limit costs one hundredth."""
+    plan = connected({"epsilon": 1, "population": 1000}).plan(f"SELECT SUM(spend) FROM visits {key}").selects[0]
+    counts = [[900.0 * (place == 0) for place in sought.bins] for sought in plan.search.sought]
+    edges = plan.search.sought[-1].edges
+    counts[-1] = [900.0 * (place == edges.index(64)) for place in range(len(counts[-1]))]
+    assert find(plan, counts, lambda select: plan_select(select, "basic")).limits.of_call[0] == limit
