@@ -94,7 +94,8 @@ def notes_of_limits(
     if search.finds:
         what = " and ".join(dict.fromkeys(THINGS[sought.kind] for sought in search.sought if not sought.measures))
         paid = _paid(search, measures=False)
-        yield f"Limits on {what} were found privately for ε = {paid:.3g}; name them in the query to save it."
+        done = "looked for" if found.missing else "found"
+        yield f"Limits on {what} were {done} privately for ε = {paid:.3g}; name them in the query to save it."
     if any(sought.measures for sought in search.sought):
         paid = _paid(search, measures=True)
         what = " and ".join(dict.fromkeys(THINGS[sought.kind] for sought in search.sought if sought.measures))
@@ -154,7 +155,8 @@ def in_words(kept: Kept, things: str) -> str:
     """How much lies beyond the limits."""
     if not kept.measured:
         counted = "half" if kept.share >= HALF.share else f"{kept.share:.0%}"
-        return f"too few owners to measure the cut; the high end assumes that about {counted} was counted"
+        least = f"{kept.share**kept.exponent:.0%}"
+        return f"too few owners to measure the cut; the high end assumes that about {counted} was counted, in single groups {least}"
     lost, most = 1 - kept.share, 1 - kept.pessimistic
     if most < 0.005:
         return "next to nothing lies beyond the limits"

@@ -81,7 +81,8 @@ class Aggregate(ABC):
     needs_owners = False
     """Whether the expected error depends on how many owners a group has."""
     without_bounds = (
-        "no bounds could be found privately{paid}, so the cell is NULL; give bounds in the query. "
+        "no bounds could be found privately{paid}, so the cell is NULL; give bounds in the query "
+        "(after the column: contribution_bounds_per_group => (0, 100)) or in the catalog (bounds = [0, 100] of the column). "
         "Finding them takes about {needed} with values of one size"
     )
     without_bounds_there = "NULL there"

@@ -32,7 +32,7 @@ from shoal.accounting.events import GaussianNoise, LaplaceNoise
 from shoal.frozen import dataclass
 from shoal.plan import nodes
 from shoal.plan.aggregates import CountDistinct, CountOwners, CountRows, Sum
-from shoal.plan.expressions import Cast, Literal, WindowCall, transform, walk
+from shoal.plan.expressions import Call, Cast, Literal, WindowCall, transform, walk
 from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.nodes import Field
 from shoal.plan.types import DOUBLE, INTEGER, Kind
@@ -56,6 +56,8 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.98, 0.99)
 """Two-sided levels that are kept; between them the next higher one is used."""
 MOST_DRAWS, FEWEST_DRAWS, AT_ONCE, MOST_ROWS = 2000, 200, 200_000, 20_000
 PLACE, DRAW, MORE, FEWER, BETWEEN = "place", "draw", "more", "fewer", "between"
+MOST_DIGITS = 30
+"""Further digits than this are not rounded away by anybody."""
 LEFT_OUT = 0.75
 """The size of a group in the octave below the even-chance size, as a fraction of that size."""
 BETWEEN_STEPS = 5
@@ -184,10 +186,13 @@ def drawn_ends(
             shown = np.array(
                 answer.column(position).cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False), dtype=np.float64
             )
-            drawn = np.clip(
-                drawn.reshape(draws, rows)[:, shown_rows], *possible_values(columns[position].expression, known, parts)
+            expression = columns[position].expression
+            possible = possible_values(expression, known, parts)
+            drawn = np.clip(drawn.reshape(draws, rows)[:, shown_rows], *possible)
+            half = half_a_step(expression)
+            found |= _ends(
+                position, part, drawn, shown, np.clip(shown - half, *possible), np.clip(shown + half, *possible)
             )
-            found |= _ends(position, part, drawn, shown)
     return found | _around(columns, found)
 
 
@@ -350,14 +355,34 @@ def _of_left_out(mean: WindowCall) -> Expression:
     return functions.resolve("multiply", [share, functions.resolve("add", [least, within], None)], None)
 
 
-def _ends(position: int, part: str, drawn: NDArray[Any], shown: NDArray[Any]) -> dict[str, pa.Array]:
-    """The ends at every level; none if more than one draw in twenty has no value. An interval always contains the number shown."""
+def half_a_step(value: Expression) -> float:
+    """By how much ROUND may have changed a number; 0 without it."""
+    match value:
+        case Cast(value=inner):
+            return half_a_step(inner)
+        case Call(function="round", arguments=(_,)):
+            return 0.5
+        case Call(function="round", arguments=(_, Literal(value=int(digits)))) if abs(digits) < MOST_DIGITS:
+            return 0.5 * 10.0**-digits
+    return 0.0
+
+
+def _ends(
+    position: int, part: str, drawn: NDArray[Any], shown: NDArray[Any], least: NDArray[Any], most: NDArray[Any]
+) -> dict[str, pa.Array]:
+    """The ends at every level; none if more than one draw in twenty has no value. An interval always contains the number shown.
+
+    Where rounding hides the noise, it goes from `least` to `most`, which both round to that number: no interval around noise has
+    a width of 0.
+    """
     defined = np.isnan(drawn).mean(axis=0) <= 1 / 20
     ends = {}
     filled = np.where(defined[None, :], drawn, 0.0)
     for level in LEVELS:
         low = np.nanquantile(filled, (1 - level) / 2, axis=0, method="lower")
         high = np.nanquantile(filled, (1 + level) / 2, axis=0, method="higher")
+        still = low == high
+        low, high = np.where(still, np.fmin(low, least), low), np.where(still, np.fmax(high, most), high)
         for side, end in (("low", np.fmin(low, shown)), ("high", np.fmax(high, shown))):
             ends[end_name(position, part, side, level)] = pa.array(np.where(defined, end, np.nan), from_pandas=True)
     return ends

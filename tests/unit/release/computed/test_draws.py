@@ -191,3 +191,19 @@ def test_a_part_of_the_rows_is_never_more_than_all_of_them(session, part):
     )
     (ends,) = found.intervals().to_dicts()
     assert ends["share_high"] <= max(1, ends["share"])
+
+
+@pytest.mark.parametrize(("digits", "half"), [("", 0.5), (", 0", 0.5), (", -2", 50.0), (", 1", 0.05)])
+def test_no_interval_around_noise_has_a_width_of_zero_where_rounding_hides_it(digits, half):
+    people = pa.table({"uid": list(range(3000)), "x": [n % 2 for n in range(3000)]})
+    catalog = {
+        "tables": {"people": {"owner": "uid", "one_row_per_owner": True}},
+        "defaults": {"epsilon": 50.0, "delta": 1e-6},
+    }
+    with shoal.connect({"people": people}, catalog=catalog) as quiet:
+        rounded = quiet.query(f"SELECT ROUND(COUNT(*) / 1000.0{digits}) AS n FROM people")
+    (row,) = rounded.intervals().to_dicts()
+    assert (row["n_low"], row["n_high"]) == pytest.approx((row["n"] - half, row["n"] + half)) or row[
+        "n_low"
+    ] == 0 == row["n"]
+    assert row["n_low"] < row["n_high"]
