@@ -80,10 +80,12 @@ def connect(
         return cast("Session", RemoteSession(source, token))
     if catalog is None or token is not None:
         raise ShoalError("E_USAGE", "A session over data needs a catalog, and no token.", hint="shoal init writes one.")
+    from shoal.engines.duckdb.filled import keep_one
     from shoal.engines.sources import open_source
 
     kept_user(user)
     known = Catalog.load(catalog)
+    keep_one()
     book = _ledger(budget, ledger, accountant)
     return Session(open_source(source, known, buckets), known, book, user)
 
