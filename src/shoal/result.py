@@ -131,28 +131,36 @@ class Result(Rows):
         """What to know about this answer: what of each owner counts, what was found on the way, what is missing and why."""
         return (*self._kept.notes, *self._weak_columns())
 
+    def parts(self) -> Iterator[Result]:
+        """The same answer a few rows at a time, at least once; rows and intervals of the parts are those of the whole."""
+        return map(type(self), self._kept.parts())
+
     def _weak_columns(self) -> Iterator[str]:
         """Columns in which the noise is larger than the number."""
         for index, name in enumerate(self.columns):
-            ends = self._noise_part(index, self.level) or self._interval(index, self.level)
-            if ends is None:
-                continue
-            numbers = zip(self._table.column(index).to_pylist(), *ends, strict=True)
-            known = [(v, low, high) for v, low, high in numbers if isinstance(v, (int, float)) and low is not None]
-            hidden = list(_hidden(name, known, self._kept.bars.bounds(index)))
-            yield from hidden
-            if hidden or set(self.ranks(name)) & {0.0, 1.0}:
+            counted = [part._weak_rows(index) for part in self.parts()]  # noqa: SLF001 - of our own class
+            known, anywhere, weak = (sum(each) for each in zip(*counted, strict=True))
+            if anywhere:
+                yield _hidden(name, known, anywhere)
+            if anywhere or set(self.ranks(name)) & {0.0, 1.0}:
                 continue  # of the least and the greatest value one end is a bound, whatever the noise
-            # Ends stop where the exact number cannot lie, so that the farther one says how large the noise is.
-            weak = sum(
-                (high - low) / 2 > abs(value) or (value < 0 < high and low == value) for value, low, high in known
-            )
             if weak:
-                rows = "" if len(known) == 1 else f" in {weak:,} of {params.many(len(known), 'row')}"
+                rows = "" if known == 1 else f" in {weak:,} of {params.many(known, 'row')}"
                 yield (
                     f"{name}: the noise is larger than the number itself{rows}, which then says little. Four times the epsilon "
                     "has a quarter of the noise; fewer and larger groups, or limits and bounds that are known, help as well."
                 )
+
+    def _weak_rows(self, index: int) -> tuple[int, int, int]:
+        """How many rows have a number with an interval; in how many it may be anywhere, or its noise is larger than it."""
+        ends = self._noise_part(index, self.level) or self._interval(index, self.level)
+        if ends is None:
+            return 0, 0, 0
+        numbers = zip(self._table.column(index).to_pylist(), *ends, strict=True)
+        known = [(v, low, high) for v, low, high in numbers if isinstance(v, (int, float)) and low is not None]
+        # Ends stop where the exact number cannot lie, so that the farther one says how large the noise is.
+        weak = sum((high - low) / 2 > abs(value) or (value < 0 < high and low == value) for value, low, high in known)
+        return len(known), _anywhere(known, self._kept.bars.bounds(index)), weak
 
     @property
     def level(self) -> float:
@@ -286,18 +294,21 @@ class PolicyResult(Result):
 MOST_OF_THE_RANGE = 0.9
 
 
-def _hidden(name: str, known: list[tuple[Any, Any, Any]], bounds: params.Bounds | None) -> Iterator[str]:
-    """Quantiles, averages, least and greatest values that could be anywhere, because groups are too small for the noise."""
+def _anywhere(known: list[tuple[Any, Any, Any]], bounds: params.Bounds | None) -> int:
+    """In how many rows an interval is about as wide as the bounds."""
     if bounds is None or bounds.lower == bounds.upper:
-        return
+        return 0
     width = float(bounds.upper - bounds.lower)
-    anywhere = sum(high - low >= MOST_OF_THE_RANGE * width for _, low, high in known)
-    if anywhere:
-        rows = "" if len(known) == 1 else f" in {anywhere:,} of {params.many(len(known), 'row')}"
-        yield (
-            f"{name}: noise hides how far off the number is{rows}; it may lie nearly anywhere between the bounds. It takes larger "
-            "groups, a larger epsilon or fewer columns."
-        )
+    return sum(high - low >= MOST_OF_THE_RANGE * width for _, low, high in known)
+
+
+def _hidden(name: str, known: int, anywhere: int) -> str:
+    """Quantiles, averages, least and greatest values that could be anywhere, because groups are too small for the noise."""
+    rows = "" if known == 1 else f" in {anywhere:,} of {params.many(known, 'row')}"
+    return (
+        f"{name}: noise hides how far off the number is{rows}; it may lie nearly anywhere between the bounds. It takes larger "
+        "groups, a larger epsilon or fewer columns."
+    )
 
 
 def _without_commas(cells: list[list[str]], index: int, values: list[Any]) -> None:

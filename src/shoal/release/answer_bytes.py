@@ -32,7 +32,7 @@ from shoal.release.cuts.widening import Widening
 from shoal.release.error_bars import NO_VALUES, CopiedAggregate, ErrorBars
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from shoal.release.policy_clause.intervals import CopiedSpread
 
@@ -47,6 +47,8 @@ AGGREGATES = tuple(
 """The aggregates an answer may hold: the classes listed in the package of aggregates."""
 MAGIC = b"shoal answer 1\n"
 MEDIA_TYPE = "application/vnd.shoal.answer"
+PART_CELLS = 65_536
+"""A cell takes a hundred times the memory in Python that it takes in Arrow."""
 _FIELDS = frozenset({"promise", "epsilon", "delta", "level", "private", "notes", "columns", "drawn", "spreads"})
 _LEFT_OUT = {"neighbours"}
 _FRACTION = re.compile(r"-?[0-9]{1,4000}(?:/[0-9]{1,4000})?")
@@ -66,6 +68,24 @@ class KeptAnswer:
     bars: ErrorBars
     spreads: Mapping[int, CopiedSpread] | None = None
     """For an answer under a policy, which has no other bars."""
+
+    def parts(self) -> Iterator[KeptAnswer]:
+        """The answer a few rows at a time, at least once: whoever makes Python objects of cells makes few at once."""
+        rows = max(1, PART_CELLS // max(1, self.table.num_columns))
+        if self.table.num_rows <= rows:
+            yield self
+            return
+        for start in range(0, self.table.num_rows, rows):
+            yield self._part(start, rows)
+
+    def _part(self, start: int, rows: int) -> KeptAnswer:
+        spreads = None
+        if self.spreads is not None:
+            spreads = {
+                i: dataclasses.replace(s, origin=s.origin[start : start + rows]) for i, s in self.spreads.items()
+            }
+        bars = dataclasses.replace(self.bars, numbers=self.bars.numbers.slice(start, rows))
+        return dataclasses.replace(self, table=self.table.slice(start, rows), bars=bars, spreads=spreads)
 
 
 # ---- writing ---------------------------------------------------------------------------------------------------------
@@ -189,8 +209,9 @@ def _read(data: bytes) -> KeptAnswer:
         _read_spreads(said["spreads"], table),
     )
     _require(answer.epsilon >= 0 and 0 <= answer.delta <= 1 and 0 < answer.level < 1)
-    for index in (*columns, *drawn):
-        bars.interval(index, table, float(answer.level))
+    for part in answer.parts():
+        for index in (*columns, *drawn):
+            part.bars.interval(index, part.table, float(answer.level))
     return answer
 
 

@@ -17,6 +17,7 @@ from shoal.web.console import routes as pages
 from shoal.web.console.rendering import error_page, internal_error_page
 from shoal.web.errors import error_reply
 from shoal.web.gate import INTERNAL, Gate, is_page
+from shoal.web.operation.large import Places
 from shoal.web.operation.short_way import with_short_way
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ def application(
         redirect_slashes=False,
     )
     app.state.service = service
+    app.state.places = Places()
     for noun in (datasets, jobs, people, approvals, log, health, *pages.NOUNS, pages):
         app.router.routes.extend(noun.routes.routes)  # flat on purpose: nested routers are tried one by one, each time
     app.add_exception_handler(ShoalError, _ours)

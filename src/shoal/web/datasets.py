@@ -83,7 +83,7 @@ async def query(
     kind = wanted_format(request)
 
     def ask() -> tuple[Job, Response | None]:
-        """An answer released before is returned at once, and uses one thread once."""
+        """A small answer released before is returned at once, and uses one thread once."""
         asked = service.ask(caller, dataset, question, idempotency_key, at_once=False)
         return asked, released_reply(service, caller, kind, asked, body.level) if asked.state == "answered" else None
 

@@ -54,4 +54,9 @@ def error_reply(error: ShoalError | Mapping[str, Any], status: int | None = None
 
 def json_reply(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """JSON that every parser accepts."""
-    return Response(_JSON.encode(data).encode(errors="replace"), status, dict(headers or {}), "application/json")
+    return Response(json_bytes(data), status, dict(headers or {}), "application/json")
+
+
+def json_bytes(data: Any) -> bytes:
+    """The same without a reply around it."""
+    return _JSON.encode(data).encode(errors="replace")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import IO
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -14,7 +16,16 @@ from shoal.service.people import Caller
 from shoal.service.service import Service
 from shoal.web.calling import call, caller_of, ended, service_of
 from shoal.web.errors import json_reply
-from shoal.web.replies import JSON, answer_reply, bytes_reply, ended_reply, job_data, wanted_format
+from shoal.web.operation.large import LargeReply, Places
+from shoal.web.replies import (
+    JSON,
+    answer_reply,
+    bytes_reply,
+    ended_reply,
+    has_many_cells,
+    job_data,
+    wanted_format,
+)
 
 routes = APIRouter(prefix="/v1", tags=["jobs"])
 LONGEST_WAIT = 60.0
@@ -59,6 +70,11 @@ def level_of(request: Request) -> float | None:
     return level
 
 
+def places_of(request: Request) -> Places:
+    """The places of the application."""
+    return request.app.state.places  # type: ignore[no-any-return]
+
+
 async def job_reply(request: Request, job: Job, level: float | None) -> Response:
     """The answer of a job that has one, its error, or its state."""
     service, caller = service_of(request), caller_of(request)
@@ -67,15 +83,33 @@ async def job_reply(request: Request, job: Job, level: float | None) -> Response
     if job.state != "answered":
         await call(service.keep)
         return json_reply(job_data(job, await call(service.position, job)), 202)
-    return await call(released_reply, service, caller, wanted_format(request), job, level)
+    reply = await call(released_reply, service, caller, wanted_format(request), job, level)
+    return reply or large_reply(request, job, level)
 
 
-def released_reply(service: Service, caller: Caller, kind: str, job: Job, level: float | None) -> Response:
-    """The answer of a job that has one."""
-    kept = service.answer_of(caller, job)
+def large_reply(request: Request, job: Job, level: float | None) -> Response:
+    """The large answer of a job, when there is a place for it."""
+    service, caller, kind = service_of(request), caller_of(request), wanted_format(request)
+    return LargeReply(places_of(request), caller.name, lambda into: _released(service, caller, kind, job, level, into))
+
+
+def released_reply(service: Service, caller: Caller, kind: str, job: Job, level: float | None) -> Response | None:
+    """The answer of a job that has one; None if it is large."""
+    if service.is_large(job.answer):
+        return None
     charged = (float(job.epsilon), float(job.delta)) if job.charged else None
     if kind == MEDIA_TYPE and charged is not None:
-        return bytes_reply(job.answer, kept.data, charged)
+        return bytes_reply(job.answer, service.answer_of(caller, job).data, charged)
+    if has_many_cells(kind, service.answer_of(caller, job).result):
+        return None
+    return _released(service, caller, kind, job, level)
+
+
+def _released(
+    service: Service, caller: Caller, kind: str, job: Job, level: float | None, into: IO[bytes] | None = None
+) -> Response:
+    kept = service.answer_of(caller, job)
+    charged = (float(job.epsilon), float(job.delta)) if job.charged else None
     return answer_reply(
         kind,
         job.answer,
@@ -86,6 +120,7 @@ def released_reply(service: Service, caller: Caller, kind: str, job: Job, level:
         replayed=charged is None and bool(kept.result.epsilon),
         remaining=service.remaining(caller, job.dataset) if kind == JSON else None,  # the others do not show it
         level=level,
+        into=into,
     )
 
 
@@ -111,20 +146,35 @@ async def cancel(request: Request, job: str) -> Response:
 async def answer(request: Request, answer: str) -> Response:
     """A released answer at any level, free."""
     only(request, {"level"})
-    service, caller = service_of(request), caller_of(request)
+    caller = caller_of(request)
     level = level_of(request)
-    found, data, result = await call(service.answer, caller, answer)
-    kind = wanted_format(request)
-    remaining = await call(service.remaining, caller, found["dataset"]) if kind == JSON else None
-    return await call(
-        answer_reply,
-        kind,
-        answer,
-        found["dataset"],
-        result,
-        data,
-        charged=None,
-        replayed=True,
-        remaining=remaining,
-        level=level,
-    )
+    return await stored_reply(request, caller, answer, wanted_format(request), level)
+
+
+async def stored_reply(request: Request, caller: Caller, answer: str, kind: str, level: float | None) -> Response:
+    """A released answer as a program or a person reads it."""
+    service = service_of(request)
+
+    def made(into: IO[bytes] | None) -> Response | None:
+        found, data, result = service.answer(caller, answer)
+        if into is None and has_many_cells(kind, result):
+            return None
+        return answer_reply(
+            *(kind, answer, found["dataset"], result, data),
+            charged=None,
+            replayed=True,
+            remaining=service.remaining(caller, found["dataset"]) if kind == JSON else None,
+            level=level,
+            into=into,
+        )
+
+    def small() -> Response | None:
+        service.found_answer(caller, answer)
+        return None if service.is_large(answer) else made(None)
+
+    def large(into: IO[bytes]) -> Response:
+        reply = made(into)
+        assert reply is not None  # noqa: S101 - only without a file
+        return reply
+
+    return await call(small) or LargeReply(places_of(request), caller.name, large)

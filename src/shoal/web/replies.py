@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import pyarrow as pa
 from starlette.responses import Response
@@ -13,6 +13,7 @@ from shoal.cli.output import csv_bytes, for_spreadsheets, parquet_bytes, plain, 
 from shoal.errors import ShoalError
 from shoal.release.answer_bytes import MEDIA_TYPE
 from shoal.web.errors import error_reply, json_reply
+from shoal.web.operation import pieces
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -29,6 +30,8 @@ CSV = "text/csv"
 MOST_CELLS = 1_000_000
 """For an answer written cell by cell: each cell takes a hundred times the memory it takes in Arrow."""
 SMALL = 1000
+MANY_CELLS = 20_000
+"""An answer of more is written a few rows at a time, however few bytes it takes."""
 MOST_REMEMBERED = 256
 _REMEMBERED: OrderedDict[tuple[str, float | None], dict[str, Any]] = OrderedDict()
 """Keyed by the answer's name, which is random and never reused."""
@@ -69,8 +72,9 @@ def answer_reply(
     replayed: bool,
     remaining: tuple[Fraction, Fraction] | None,
     level: float | None,
+    into: IO[bytes] | None = None,
 ) -> Response:
-    """A released answer."""
+    """A released answer; a large one is written into a file, and this is its head."""
     cost = charged or (0.0, 0.0)
     if kind in {JSON, CSV} and len(result) * max(1, len(result.columns)) > MOST_CELLS:
         raise ShoalError(
@@ -80,25 +84,33 @@ def answer_reply(
         )
     if kind == JSON:
         left = None if remaining is None else {"epsilon": float(remaining[0]), "delta": float(remaining[1])}
-        return json_reply(
-            {
-                "answer": identifier,
-                "dataset": dataset,
-                **_shown(identifier, result, level),
-                "level": result.level if level is None else level,
-                "epsilon": result.epsilon,
-                "delta": result.delta,
-                "charged": {"epsilon": cost[0], "delta": cost[1]},
-                "replayed": replayed,
-                "promise": result.promise,
-                "notes": [*result.warnings, *result.notes],
-                "remaining": left,
-            }
-        )
+        first = {"answer": identifier, "dataset": dataset}
+        last = {
+            "level": result.level if level is None else level,
+            "epsilon": result.epsilon,
+            "delta": result.delta,
+            "charged": {"epsilon": cost[0], "delta": cost[1]},
+            "replayed": replayed,
+            "promise": result.promise,
+            "notes": [*result.warnings, *result.notes],
+            "remaining": left,
+        }
+        if into is None:
+            return json_reply({**first, **_shown(identifier, result, level), **last})
+        pieces.write_json(into, {**first, "columns": _columns(result)}, result, level, last)
+        return Response(b"", 200, {}, JSON)
     headers = _headers(identifier, cost, replayed=replayed)
     if kind == CSV:
         headers["Shoal-Csv"] = "a cell that a spreadsheet would run begins with an apostrophe"
-    return Response(_encoded(kind, result, data, level), 200, headers, kind)
+    if into is None:
+        return Response(_encoded(kind, result, data, level), 200, headers, kind)
+    _write(into, kind, result, data, level)
+    return Response(b"", 200, headers, kind)
+
+
+def has_many_cells(kind: str, result: Result) -> bool:
+    """Whether an answer takes much more memory in this format than its bytes do."""
+    return kind in {JSON, CSV} and len(result) * max(1, len(result.columns)) > MANY_CELLS
 
 
 def bytes_reply(identifier: str, data: bytes, charged: tuple[float, float]) -> Response:
@@ -121,7 +133,7 @@ def _shown(identifier: str, result: Result, level: float | None) -> dict[str, An
         known = _REMEMBERED.get((identifier, level))
     if known is None:
         known = {
-            "columns": [{"name": f.name, "type": str(f.type)} for f in result.to_arrow().schema],
+            "columns": _columns(result),
             "rows": plain(rows_of(result.to_arrow())),
             "intervals": plain(rows_of(result.intervals(level).to_arrow())),
         }
@@ -131,6 +143,17 @@ def _shown(identifier: str, result: Result, level: float | None) -> dict[str, An
                 while len(_REMEMBERED) > MOST_REMEMBERED:
                     _REMEMBERED.popitem(last=False)
     return known
+
+
+def _columns(result: Result) -> list[dict[str, str]]:
+    return [{"name": f.name, "type": str(f.type)} for f in result.to_arrow().schema]
+
+
+def _write(into: IO[bytes], kind: str, result: Result, data: bytes, level: float | None) -> None:
+    if kind == MEDIA_TYPE:
+        into.write(data)
+    else:
+        {CSV: pieces.write_csv, PARQUET: pieces.write_parquet, ARROW: pieces.write_arrow}[kind](into, result, level)
 
 
 def _encoded(kind: str, result: Result, data: bytes, level: float | None) -> bytes:

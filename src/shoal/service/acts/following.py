@@ -10,7 +10,7 @@ from shoal.service import jobs, log
 from shoal.service.acts.core import Core
 from shoal.service.desk import cancelled
 from shoal.service.people import not_found
-from shoal.service.runners.recent import KeptBytes
+from shoal.service.runners.recent import LARGEST, KeptBytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,7 +19,13 @@ if TYPE_CHECKING:
     from shoal.service.jobs import Job
     from shoal.service.people import Caller
 
-_ANSWER = "SELECT answers.*, created >= (SELECT kept_since FROM identity) AS is_kept FROM answers WHERE id = ?"
+_ANSWER = (
+    "SELECT id, dataset, person, fingerprint, ledger, charge, created, length(free) AS free_size,"
+    " created >= (SELECT kept_since FROM identity) AS is_kept FROM answers WHERE id = ?"
+)
+"""Without the bytes: they may be large, and are read for one request at a time."""
+_SIZES_AT_ONCE = threading.BoundedSemaphore(2)
+"""The size of a charged answer is known once its bytes were read."""
 
 
 class Following(Core):
@@ -82,6 +88,12 @@ class Following(Core):
 
     def answer(self, caller: Caller, identifier: str) -> tuple[dict[str, Any], bytes, Result]:
         """A released answer, for everybody who may query its data set; E_GONE once it is no longer kept."""
+        found = self.found_answer(caller, identifier)
+        kept = self._read(found)
+        return found, kept.data, kept.result
+
+    def found_answer(self, caller: Caller, identifier: str) -> dict[str, Any]:
+        """What is noted about an answer that the caller may read."""
         caller.require("read")
         with self.store.reading() as rows:
             found = rows.one(_ANSWER, identifier)
@@ -90,12 +102,26 @@ class Following(Core):
         dataset, _ = self._opened_to(caller, found["dataset"])
         if not dataset.share_answers and found["person"] != caller.name:
             raise not_found("answer")
-        kept = self._read(found)
-        return found, kept.data, kept.result
+        return found
+
+    def is_large(self, identifier: str) -> bool:
+        """Whether an answer takes so much memory that few are read at once; of small ones the bytes are cached by now."""
+        if self._recent.find(identifier) is not None:
+            return False
+        with self.store.reading() as rows:
+            found = rows.one(_ANSWER, identifier)
+        if found is None:
+            return False
+        if found["free_size"] is not None:
+            return bool(found["free_size"] > LARGEST)
+        with _SIZES_AT_ONCE:
+            return self._recent.is_large(identifier) or len(self._read(found).data) > LARGEST
 
     def _bytes(self, row: dict[str, Any]) -> bytes:
-        if row["free"] is not None:
-            return bytes(row["free"])
+        if row["free_size"] is not None:
+            with self.store.reading() as rows:
+                kept = rows.one("SELECT free FROM answers WHERE id = ?", row["id"])
+            return bytes(kept["free"]) if kept is not None else b""
         return self.datasets.ledger(row["ledger"]).answer_of_charge(row["charge"])
 
     def answer_of(self, caller: Caller, job: Job) -> KeptBytes:

@@ -10,6 +10,7 @@ from shoal.result import Result
 
 MOST = 256
 LARGEST = 128 * 1024
+MOST_LARGE = 100_000
 
 
 class KeptBytes:
@@ -30,6 +31,7 @@ class RecentAnswers:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._known: OrderedDict[str, KeptBytes] = OrderedDict()
+        self._large: OrderedDict[str, None] = OrderedDict()
 
     def find(self, name: str) -> KeptBytes | None:
         """What is cached under this name."""
@@ -42,9 +44,18 @@ class RecentAnswers:
     def note(self, name: str, data: bytes) -> KeptBytes:
         """The bytes that the ledger or the store keeps under this name; large ones are not cached."""
         made = KeptBytes(data)
-        if len(data) <= LARGEST:
-            with self._lock:
+        with self._lock:
+            if len(data) <= LARGEST:
                 self._known[name] = made
                 while len(self._known) > MOST:
                     self._known.popitem(last=False)
+            else:
+                self._large[name] = None
+                while len(self._large) > MOST_LARGE:
+                    self._large.popitem(last=False)
         return made
+
+    def is_large(self, name: str) -> bool:
+        """Whether this answer was seen, and is too large to be cached."""
+        with self._lock:
+            return name in self._large

@@ -22,8 +22,8 @@ from shoal.web.console import charts
 from shoal.web.console.explaining import sentences
 from shoal.web.console.frame import framed
 from shoal.web.console.rendering import cell, number, session_of
-from shoal.web.jobs import level_of, only
-from shoal.web.replies import ARROW, CSV, JSON, PARQUET, answer_reply
+from shoal.web.jobs import level_of, only, places_of, stored_reply
+from shoal.web.replies import ARROW, CSV, JSON, PARQUET
 
 if TYPE_CHECKING:
     from shoal.result import Result
@@ -42,11 +42,20 @@ async def answer(request: Request, answer: str) -> Response:
     only(request, {"level", "column"})
     service, caller = service_of(request), session_of(request).caller
     level = level_of(request)
-    found, _, result = await call(service.answer, caller, answer)
+    column = request.query_params.get("column")
+    found = await call(service.found_answer, caller, answer)
     described = await call(service.describe, caller, found["dataset"])
     asked = await call(last_time, service.store, caller, answer)
-    column = request.query_params.get("column")
-    view = await call(answer_view, result, result.level if level is None else level, column, described["unit"])
+
+    def viewed() -> dict[str, Any]:
+        _, _, result = service.answer(caller, answer)
+        return answer_view(result, result.level if level is None else level, column, described["unit"])
+
+    if await call(service.is_large, answer):
+        async with places_of(request).one_of(caller.name), places_of(request).making():
+            view = await call(viewed)
+    else:
+        view = await call(viewed)
     return await framed(
         request,
         "answer.html",
@@ -70,23 +79,15 @@ async def download(request: Request, answer: str, kind: str) -> Response:
         raise not_found("answer")
     service, caller = service_of(request), session_of(request).caller
     level = level_of(request)
-    found, data, result = await call(service.answer, caller, answer)
-    remaining = await call(service.remaining, caller, found["dataset"])
-    reply = await call(
-        answer_reply,
-        *(FORMATS[kind], answer, found["dataset"], result, data),
-        charged=None,
-        replayed=True,
-        remaining=remaining,
-        level=level,
-    )
+    found = await call(service.found_answer, caller, answer)
+    reply = await stored_reply(request, caller, answer, FORMATS[kind], level)
     reply.headers["Content-Disposition"] = f'attachment; filename="{found["dataset"]}-{answer[2:10]}.{kind}"'
     return reply
 
 
 def answer_view(result: Result, level: float, column: str | None, unit: str) -> dict[str, Any]:
     """Everything that `answer.html` shows about a result."""
-    rows = rows_of(result.intervals(level).to_arrow().slice(0, MOST_ROWS))
+    rows = rows_of(next(result.parts()).intervals(level).to_arrow().slice(0, MOST_ROWS))
     names = result.columns
     numbers = [name for name in names if rows and f"{name}_low" in rows[0]]
     if column is not None and column not in numbers:

@@ -160,13 +160,13 @@ def test_a_proxy_stands_in_for_tls_and_not_beside_it(secret_file):
 
 def test_an_event_is_one_line_of_json_and_an_exception_its_name():
     try:
-        int("row 17: 42")
+        int("row 17: secret")
     except ValueError:
         record = logging.LogRecord("shoal.web", logging.ERROR, "", 1, "it\n%s", ("broke",), sys.exc_info())
     (line,) = Lines().format(record).splitlines()
     found = json.loads(line)
     assert (found["message"], found["exception"], found["level"]) == ("it\nbroke", "ValueError", "error")
-    assert "42" not in line
+    assert "secret" not in line
 
 
 # ---- certificates --------------------------------------------------------------------------------------------------
