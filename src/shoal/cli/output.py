@@ -7,6 +7,7 @@ import decimal
 import json
 import math
 import os
+import re
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -180,13 +181,19 @@ def plain(value: Any) -> Any:
 
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-"""A spreadsheet runs a cell that begins like this."""
+"""A spreadsheet runs a cell that begins like this, unless it is a number."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
 _UNSEEN = {code: f"\\x{code:02x}" for code in (*range(0x20), 0x7F, *range(0x80, 0xA0))}
 
 
 def for_spreadsheets(table: pa.Table) -> pa.Table:
     """Texts that a spreadsheet would run as a formula begin with an apostrophe, which marks text."""
-    return _with_texts(table, lambda value: f"'{value}" if value.startswith(FORMULA_STARTS) else value)
+    return _with_texts(table, lambda value: f"'{value}" if is_formula(value) else value)
+
+
+def is_formula(value: str) -> bool:
+    """Whether a spreadsheet would run a text."""
+    return value.startswith(FORMULA_STARTS) and _NUMBER.fullmatch(value) is None
 
 
 def for_terminals(table: pa.Table) -> pa.Table:

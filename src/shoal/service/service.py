@@ -28,6 +28,7 @@ from shoal.service.stores.opening import confirm, open_store
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from shoal.service.rates import Buckets
     from shoal.service.runners.bells import Bell
 
 END_SECONDS = 30.0
@@ -45,15 +46,17 @@ class Service(Explaining, Asking, Following, Approving, Keeping, Admitting, Acco
         anchor: str | None = None,
         catch_up: bool = True,
         bell: Bell | None = None,
+        buckets: Buckets | None = None,
     ) -> Service:
         """The service in a folder or a PostgreSQL database; created if there is none.
 
         `anchor` is a line of the log that was noted elsewhere: with it, a database that failed over is opened again.
         `catch_up`: writes lines of the log that a crash left out, which reads every ledger. Code that opens a service briefly,
-        before it serves, leaves that to the next opening. `bell`: where processes that were forked together hear each other.
+        before it serves, leaves that to the next opening. `bell`, `buckets`: where processes that were forked together hear each
+        other, and count how often each person asks.
         """
         store = open_store(place, random_id("", 16), has_anchor=anchor is not None)
-        service = cls(store, limits or Limits(), bell)
+        service = cls(store, limits or Limits(), bell, buckets)
         try:
             if anchor is not None:
                 log.verify(log.export(store), anchor)

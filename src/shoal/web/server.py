@@ -23,6 +23,7 @@ import uvicorn
 
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
+from shoal.service.rates import SharedBuckets
 from shoal.service.runners import nursery
 from shoal.service.runners.bells import Bell, bells
 from shoal.service.service import Limits, Service
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
+    from shoal.service.rates import Buckets
     from shoal.web.operation.proxy import Proxy
 
 LAST_REPLIES_SECONDS = 5
@@ -77,13 +79,18 @@ class Place:
     def known_hosts(self) -> frozenset[str]:
         """The host names under which requests are accepted; others may be a rebound name of another site."""
         public = urlsplit(self.public_url).hostname if self.public_url else None
-        return frozenset({*LOOPBACK, self.host, *self.hosts, *([public] if public else [])})
+        named = (self.host, *self.hosts, *([public] if public else []))
+        return LOOPBACK | {_as_host(name) for name in named}
 
     def url(self, port: int) -> str:
         """Where a browser finds it."""
         scheme = "http" if self.certificate is None else "https"
-        host = f"[{self.host}]" if ":" in self.host else self.host
-        return self.public_url or f"{scheme}://{host}:{port}"
+        return self.public_url or f"{scheme}://{_as_host(self.host)}:{port}"
+
+
+def _as_host(name: str) -> str:
+    """As requests name it: an address of IPv6 is in brackets."""
+    return f"[{name}]" if ":" in name and not name.startswith("[") else name
 
 
 class Server(uvicorn.Server):
@@ -138,8 +145,9 @@ def _serve_here(
     listening: Listening,
     ready: Callable[[str, int, str | None], None],
     bell: Bell,
+    buckets: Buckets | None = None,
 ) -> int:
-    service = Service.open(home, limits, bell=bell)
+    service = Service.open(home, limits, bell=bell, buckets=buckets)
     service.start()
     doorway = Doorway(service, place, listening.flight)
     server = Server(configuration(service, place))
@@ -184,9 +192,8 @@ class Doorway:
         """Where other programs find it."""
         if self._listening is None:
             return None
-        host = f"[{self._place.host}]" if ":" in self._place.host else self._place.host
         scheme = "grpc" if self._place.certificate is None else "grpc+tls"
-        return f"{scheme}://{host}:{self._listening.getsockname()[1]}"
+        return f"{scheme}://{_as_host(self._place.host)}:{self._listening.getsockname()[1]}"
 
     def reload(self) -> None:
         """New connections get the certificate that is in the files now."""
@@ -266,7 +273,7 @@ def _serve_in_children(
 ) -> int:
     """The same socket in several processes, forked before any thread or data set exists. One that dies is replaced."""
     nursery.start()  # one for all of them
-    seats = bells(place.workers)
+    seats, buckets = bells(place.workers), SharedBuckets()
     children: dict[int, int] = {}  # each process, and its seat
     ending = False
 
@@ -279,7 +286,7 @@ def _serve_in_children(
                 for number in (signal.SIGTERM, signal.SIGINT):
                     signal.signal(number, signal.SIG_DFL)  # until it has its own: ours would end its siblings
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
-                os._exit(_serve_here(home, limits, place, listening, told, seats[seat]))
+                os._exit(_serve_here(home, limits, place, listening, told, seats[seat], buckets))
             children[child] = seat
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
 

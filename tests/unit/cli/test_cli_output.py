@@ -74,6 +74,12 @@ def test_texts_that_a_spreadsheet_would_run_are_marked_in_csv():
     assert marked.column_names == ["'=a", "n"]
     assert marked.column(0).to_pylist() == ["'=1+1", "'+x", "'-x", "'@x", "'\tx", "x", None]
     assert marked.column(1).to_pylist() == [-1, 2, 3, 4, 5, 6, 7]
+    numbers, others = (
+        ["-5", "+1", "-.5", "+1.", "-1.5e-3"],
+        ["-", "+1+1", "-5\n", "-1e", "--5", "-٣", "-1 ", "-.", "=1"],
+    )
+    assert output.for_spreadsheets(pa.table({"a": numbers})).column(0).to_pylist() == numbers
+    assert output.for_spreadsheets(pa.table({"a": others})).column(0).to_pylist() == [f"'{each}" for each in others]
 
 
 def test_a_terminal_is_spared_control_characters_of_csv():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from fractions import Fraction
 
 import pytest
@@ -78,10 +79,11 @@ def test_refusals_are_logged_in_full_a_hundred_times_an_hour(service):
     assert len(log.lines(service.store)) - before == 100
 
 
-def test_rates_refuse_a_flood(monkeypatch):
-    clock = [0.0]
+@pytest.mark.parametrize("kind", [rates.OwnBuckets, rates.SharedBuckets])
+def test_rates_refuse_a_flood(monkeypatch, kind):
+    clock = [1000.0]
     monkeypatch.setattr(rates.time, "monotonic", lambda: clock[0])
-    buckets = rates.Rates()
+    buckets = rates.Rates(buckets=kind())
     for _ in range(10):
         buckets.take("ann", "query")
     with refused("E_RATE"):
@@ -91,6 +93,35 @@ def test_rates_refuse_a_flood(monkeypatch):
     buckets.take("ann", "query")
     with refused("E_RATE"):
         buckets.take("ann", "query")
+
+
+def test_processes_of_a_service_count_together(monkeypatch):
+    monkeypatch.setattr(rates.time, "monotonic", lambda: 1000.0)
+    buckets = rates.SharedBuckets()
+    children = []
+    for _ in range(3):
+        child = os.fork()
+        if child == 0:
+            os._exit(sum(buckets.take("query ann", 2.0, 10.0) for _ in range(8)))
+        children.append(child)
+    taken = [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+    assert sum(taken) == 10
+    assert not buckets.take("query ann", 2.0, 10.0)
+    assert buckets.take("query bob", 2.0, 10.0)
+
+
+def test_shared_buckets_forget_the_one_that_was_not_used_for_longest(monkeypatch):
+    clock = [1000.0]
+    monkeypatch.setattr(rates.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(rates.SharedBuckets, "SETS", 1)
+    buckets = rates.SharedBuckets()
+    for number in range(buckets.PLACES):
+        clock[0] += 1
+        assert buckets.take(f"query {number}", 0.0, 1.0)
+    clock[0] += 1
+    assert buckets.take("query another", 0.0, 1.0)
+    assert not any(buckets.take(f"query {number}", 0.0, 1.0) for number in range(1, buckets.PLACES))
+    assert buckets.take("query 0", 0.0, 1.0)
 
 
 def test_explanations_are_counted_in_batches_and_none_is_lost(opened):

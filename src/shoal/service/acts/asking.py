@@ -195,7 +195,7 @@ def _same(known: Job, request: Request) -> Job:
 def _explanation(planned: Planned, job: Job) -> str:
     """What a custodian reads before deciding, including what the ledger would be charged."""
     price = {"epsilon": float(job.epsilon), "delta": float(job.delta)}
-    return json.dumps(planned.more["explained"] | {"price": price})
+    return json.dumps(planned.explained(None) | {"price": price})
 
 
 def _approved(rows: Any, caller: Caller, job: Job) -> bool:

@@ -11,7 +11,7 @@ from shoal.service.acts.planned import Plans
 from shoal.service.browser.sessions import Sessions
 from shoal.service.datasets import DataSets
 from shoal.service.people import Caller, People, not_found
-from shoal.service.rates import Rates
+from shoal.service.rates import OwnBuckets, Rates
 from shoal.service.runners import memory
 from shoal.service.runners.bells import A_JOB_WAITS, Bell
 from shoal.service.runners.planners import WAITING_PER_PERSON, Planners, number_of_planners
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from shoal.service.allowances import Grant
     from shoal.service.datasets import DataSet
     from shoal.service.limits import Limits
+    from shoal.service.rates import Buckets
     from shoal.service.store import Store
 
 OPERATOR = Caller(
@@ -36,13 +37,13 @@ OPERATOR = Caller(
 class Core:
     """One store, its people and data sets, and the slots that run jobs."""
 
-    def __init__(self, store: Store, limits: Limits, bell: Bell | None = None) -> None:
+    def __init__(self, store: Store, limits: Limits, bell: Bell | None = None, buckets: Buckets | None = None) -> None:
         self.store = store
         self._bell = bell or Bell()
         self.people = People(store)
         self.sessions = Sessions(store, self.people)
         self.datasets = DataSets(store)
-        self._rates = Rates(on=limits.rates)
+        self._rates = Rates(limits.rates, buckets or OwnBuckets())
         self._listeners: dict[str, list[Callable[[], None]]] = {}
         self._lock = threading.Lock()
         self._started = False

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from shoal.service.datasets import DataSet
     from shoal.service.limits import Limits
     from shoal.service.people import Caller
+    from shoal.service.rates import Buckets
     from shoal.service.runners.bells import Bell
     from shoal.service.store import Store
 
@@ -32,8 +33,8 @@ COUNT_SECONDS = 1.0
 class Explaining(Looking):
     """Plans in words and numbers."""
 
-    def __init__(self, store: Store, limits: Limits, bell: Bell | None = None) -> None:
-        super().__init__(store, limits, bell)
+    def __init__(self, store: Store, limits: Limits, bell: Bell | None = None, buckets: Buckets | None = None) -> None:
+        super().__init__(store, limits, bell, buckets)
         self._explained: dict[str, int] = {}
         self._counted_at = 0.0
 

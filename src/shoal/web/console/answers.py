@@ -52,8 +52,9 @@ async def answer(request: Request, answer: str) -> Response:
         return answer_view(result, result.level if level is None else level, column, described["unit"])
 
     if await call(service.is_large, answer):
-        async with places_of(request).one_of(caller.name), places_of(request).making():
-            view = await call(viewed)
+        places = places_of(request)
+        async with places.one_of(caller.name), places.making():
+            view = await places.made(viewed)
     else:
         view = await call(viewed)
     return await framed(

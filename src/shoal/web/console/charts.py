@@ -24,6 +24,8 @@ HALF = 480
 NARROW = 330
 BESIDE = 380
 LONGEST_LABEL = 18
+LETTER = 7.2
+BESIDE_LABEL = 18
 ROW = 26
 STEEP = 50
 FARTHEST = 1e300
@@ -112,9 +114,7 @@ def _bars(points: Sequence[Point], title: str, width: int) -> str:
     for number, point in enumerate(points):
         middle = top + ROW * number + ROW / 2
         start, end = sorted((scale(0.0), scale(point.value)))
-        drawn += (
-            f'<text class="name" x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end">{_short(point.label)}</text>'
-        )
+        drawn += f'<text class="name" x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end">{_short(point.label, left)}</text>'
         drawn += f'<rect class="bar" x="{start:.1f}" y="{middle - 8:.1f}" width="{max(1.0, end - start):.1f}" height="16" rx="2"/>'
         drawn += _whisker(point, scale, middle)
     drawn += f'<line class="axis" x1="{scale(0.0):.1f}" x2="{scale(0.0):.1f}" y1="{top}" y2="{bottom}"/>'
@@ -128,9 +128,7 @@ def _dots(points: Sequence[Point], title: str, width: int) -> str:
     drawn = _vertical_grid(ticks, scale, top, bottom)
     for number, point in enumerate(points):
         middle = top + (ROW + 10) * number + (ROW + 10) / 2
-        drawn += (
-            f'<text class="name" x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end">{_short(point.label)}</text>'
-        )
+        drawn += f'<text class="name" x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end">{_short(point.label, left)}</text>'
         drawn += _whisker(point, scale, middle)
         drawn += f'<circle class="dot" cx="{scale(point.value):.1f}" cy="{middle:.1f}" r="5"/>'
     return _svg(width, bottom + 26, title, drawn)
@@ -360,11 +358,12 @@ def _whisker(point: Point, scale: Callable[[float], float], middle: float) -> st
 
 def _label_room(points: Sequence[Point], width: int) -> float:
     longest = max((min(len(p.label), LONGEST_LABEL) for p in points), default=0)
-    return min(0.38 * width, 18 + 7.2 * longest)
+    return min(0.38 * width, BESIDE_LABEL + LETTER * longest)
 
 
-def _short(label: str) -> str:
-    return escape(label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…")
+def _short(label: str, room: float = 1000.0) -> str:
+    most = min(LONGEST_LABEL, int((room - BESIDE_LABEL) / LETTER + 0.01))
+    return escape(label if len(label) <= most else label[: most - 1] + "…")
 
 
 def _brief(value: float) -> str:

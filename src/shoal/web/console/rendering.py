@@ -47,6 +47,7 @@ def _templates() -> Environment:
         "small": small,
         "percent": percent,
         "cell": cell,
+        "counted": "{:,}".format,
         "amount": amount,
         "detail": detail,
         "moment": moment,

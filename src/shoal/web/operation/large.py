@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import field
-from typing import IO, TYPE_CHECKING
+from functools import partial
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 from starlette.responses import Response
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from shoal.web.gate import Receive, Scope, Send
 
+T = TypeVar("T")
 MADE_AT_ONCE = 2
 """In one process, whoever asked."""
 OPEN_AT_ONCE = 2
@@ -31,6 +34,8 @@ MOST_WAITING = 16
 """Of one person; they wait without a thread."""
 LONGEST_WAIT = 60.0
 PIECE = 256 * 1024
+PIECES_BETWEEN_LOOKS = 64
+"""To look whether a reader is still there reads what else they have sent, which is kept in memory."""
 
 
 @dataclass(slots=True)
@@ -45,6 +50,7 @@ class Places:
     def __init__(self) -> None:
         self._people: dict[str, _Queue] = {}
         self._making = asyncio.Semaphore(MADE_AT_ONCE)
+        self._makers = ThreadPoolExecutor(MADE_AT_ONCE, thread_name_prefix="shoal-large")
 
     @asynccontextmanager
     async def one_of(self, person: str) -> AsyncIterator[None]:
@@ -67,6 +73,10 @@ class Places:
         """A turn to decode and write one."""
         async with _taken(self._making):
             yield
+
+    async def made(self, make: Callable[..., T], *args: Any) -> T:
+        """Decodes or writes one, in threads of its own: each thread keeps the memory that its largest answer took."""
+        return await asyncio.get_running_loop().run_in_executor(self._makers, partial(make, *args))
 
 
 @asynccontextmanager
@@ -98,15 +108,15 @@ class LargeReply(Response):
                 async with self._places.making():
                     if await _is_gone(receive):
                         return
-                    head, size = await call(self._made, body)
+                    head, size = await self._places.made(self._made, body)
                 head.headers["content-length"] = str(size)
                 headers = [*head.raw_headers, *self.raw_headers]
                 await send({"type": "http.response.start", "status": head.status_code, "headers": headers})
-                for _ in range(0, size, PIECE):
+                for number in range(-(-size // PIECE)):
+                    if number % PIECES_BETWEEN_LOOKS == 1 and await _is_gone(receive):
+                        return
                     piece = await call(body.read, PIECE)
                     await send({"type": "http.response.body", "body": piece, "more_body": True})
-                    if await _is_gone(receive):
-                        return
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _made(self, body: IO[bytes]) -> tuple[Response, int]:

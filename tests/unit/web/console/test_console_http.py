@@ -64,9 +64,8 @@ def test_the_error_one_can_live_with_sets_epsilon(ann):
     page = ann.send_form("/d/visits/ask", sql=new_question(), do="find", error="10")
     found = float(re.search(r"epsilon = ([0-9.]+)", page.text)[1])
     assert 0.1 < found < 2
-    assert (
-        "does not name its ε" in ann.send_form("/d/visits/ask", sql="SELECT 1 AS x", do="find", error="10").text or True
-    )
+    unnamed = "SELECT WITH DIFFERENTIAL_PRIVACY COUNT(DISTINCT uid) AS n FROM visits"
+    assert "does not name its ε" in ann.send_form("/d/visits/ask", sql=unnamed, do="find", error="10").text
     assert ann.send_form("/d/visits/ask", sql=new_question(), do="find", error="lots").status_code == 400
 
 
@@ -78,6 +77,9 @@ def test_a_question_that_waits_for_approval_can_be_cancelled_or_decided(served, 
     assert "Waiting for a custodian" in waiting.text
     listed = carla.get("/approvals").text
     assert "for the board &lt;b&gt;" in listed
+    explanation, decision = listed.index("The whole plan"), listed.index("Note to the asker")
+    assert "budget left" not in listed
+    assert explanation < decision
     (identifier,) = re.findall(r'action="/approvals/(p_[^"]+)"', listed)
     assert carla.send_form(f"/approvals/{identifier}", decision="refuse", note="too dear").status_code == 303
     assert "too dear" in ann.get(job).text
@@ -94,6 +96,15 @@ def test_a_custodian_reads_every_character_of_what_they_approve(served, ann, car
     assert "once\\u200b more" in page
     assert "for\\u2066 the board" in page
     assert not set("\u200b\u2066") & set(page)
+
+
+@pytest.mark.parametrize("path", ["/d/visits", "/d/visits/ask", "/d/visits/budget", "/d/visits/tune"])
+def test_every_page_of_a_data_set_has_its_life_total_beside_the_limit(carla, path):
+    spent = carla.get("/d/visits/budget").text
+    total = re.search(r'id="life">ε ([0-9.]+) of ([0-9.]+) spent for life · protects one person<', carla.get(path).text)
+    assert total is not None
+    assert f"<b>ε {total[1]}</b>" in spent
+    assert f"<b>ε {total[2]}</b>" in spent
 
 
 def test_downloads_are_the_released_rows(ann):

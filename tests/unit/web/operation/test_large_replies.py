@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import threading
 import tracemalloc
 from fractions import Fraction
 
 import pyarrow as pa
 import pytest
+from starlette.responses import Response
 
 from shoal.release import answer_bytes
 from shoal.release.answer_bytes import KeptAnswer
@@ -67,3 +70,50 @@ def test_a_large_answer_is_the_same_reply_and_is_refused_without_a_place(served,
     replayed = ann.post("/v1/datasets/visits/query", json={"sql": sql})
     assert replayed.status_code == 429
     assert ann.get("/v1/me").status_code == 200
+
+
+class Reader:
+    """Somebody who reads a reply, and leaves after some pieces."""
+
+    def __init__(self, leaves_after: int | None = None) -> None:
+        self.leaves_after, self.pieces, self.looked = leaves_after, [], 0
+
+    async def receive(self):
+        self.looked += 1
+        if self.leaves_after is None or len(self.pieces) < self.leaves_after:
+            await asyncio.Event().wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message):
+        if message["type"] == "http.response.body" and message["body"]:
+            self.pieces.append(message["body"])
+
+
+def many_pieces(into):
+    into.write(bytes(200 * large.PIECE + 1))
+    return Response(b"", 200, {}, "text/csv")
+
+
+@pytest.mark.anyio
+async def test_whoever_reads_is_seldom_looked_at_and_whoever_left_gets_little_more():
+    places, stays, leaves = large.Places(), Reader(), Reader(leaves_after=10)
+    for reader in (stays, leaves):
+        await large.LargeReply(places, "ann", many_pieces)({}, reader.receive, reader.send)
+    assert sum(map(len, stays.pieces)) == 200 * large.PIECE + 1
+    assert 1 < stays.looked <= 6
+    assert 10 <= len(leaves.pieces) <= 10 + large.PIECES_BETWEEN_LOOKS
+
+
+@pytest.mark.anyio
+async def test_large_answers_are_made_in_few_threads():
+    places, made = large.Places(), set()
+
+    def make(into):
+        made.add(threading.get_ident())
+        return many_pieces(into)
+
+    readers = [Reader() for _ in range(8)]
+    replies_of = [large.LargeReply(places, f"person{n}", make) for n in range(8)]
+    await asyncio.gather(*(r({}, each.receive, each.send) for r, each in zip(replies_of, readers, strict=True)))
+    assert all(len(each.pieces) == 201 for each in readers)
+    assert len(made) <= large.MADE_AT_ONCE

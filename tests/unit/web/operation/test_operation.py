@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 from contextlib import suppress
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -144,6 +145,13 @@ def test_half_of_a_proxy_is_refused(tmp_path, networks, header, secret):
         (tmp_path / "s").write_text(secret)
     with pytest.raises(ShoalError, match="E_USAGE"):
         Proxy.of(networks, header, None if secret is None else str(tmp_path / "s"))
+
+
+@pytest.mark.parametrize("said", [{"host": "2001:db8::1"}, {"host": "::1", "public_url": "https://[2001:db8::1]:8642"}])
+def test_an_address_of_ipv6_is_known_as_requests_name_it(said):
+    place = Place(**said, plain_http=True)
+    assert urlsplit(place.url(8642)).netloc.rpartition(":")[0] == "[2001:db8::1]"
+    assert "[2001:db8::1]" in place.known_hosts
 
 
 def test_a_proxy_stands_in_for_tls_and_not_beside_it(secret_file):
