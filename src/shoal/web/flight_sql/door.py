@@ -19,6 +19,7 @@ from shoal.errors import ShoalError
 from shoal.service.people import unknown_caller
 from shoal.service.questions import Question
 from shoal.web.flight_sql.messages import Message, NotOffered, read_command, written
+from shoal.web.flight_sql.streams import Places
 from shoal.web.flight_sql.tables import described
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from shoal.service.jobs import Job
     from shoal.service.people import Caller
     from shoal.service.service import Service
 
@@ -118,6 +120,7 @@ class Door(fl.FlightServerBase):
         super().__init__(location, middleware={"call": _Calls()})
         self._service = service
         self._room = threading.BoundedSemaphore(AT_ONCE)
+        self._places = Places()
 
     # ---- who calls -----------------------------------------------------------------------------------------------
 
@@ -152,7 +155,7 @@ class Door(fl.FlightServerBase):
             job = self._service.job(caller, ticket.ticket.decode("latin-1"))
             if job.state != "answered":
                 raise ShoalError("E_USAGE", "There is no answer under this ticket.")
-            return fl.RecordBatchStream(self._service.answer_of(caller, job).result.to_arrow())
+            return self._stream(caller, job)
         return fl.RecordBatchStream(described(self._service, caller, dataset, _about_tables(ticket.ticket)))
 
     @_ours
@@ -206,7 +209,18 @@ class Door(fl.FlightServerBase):
         if job.state != "answered":
             what = "waits for a custodian's approval" if job.state == "approval" else "is not answered yet"
             raise ShoalError("E_BUSY", f"The question {what}.", hint="Send it again later: it is charged once.")
-        return self._service.answer_of(caller, job).result.to_arrow(), job.id.encode()
+        if not self._service.is_large(job.answer):
+            return self._table(caller, job), job.id.encode()
+        with self._places.one_of(caller.name):
+            return self._table(caller, job), job.id.encode()
+
+    def _table(self, caller: Caller, job: Job) -> pa.Table:
+        return self._service.answer_of(caller, job).result.to_arrow()
+
+    def _stream(self, caller: Caller, job: Job) -> Any:
+        if not self._service.is_large(job.answer):
+            return fl.RecordBatchStream(self._table(caller, job))
+        return self._places.stream(caller.name, lambda: self._table(caller, job))
 
     @contextmanager
     def _one_more(self) -> Iterator[None]:

@@ -16,6 +16,7 @@ import shoal
 from shoal.plan.types import Kind
 from shoal.service.allowances import Grant
 from shoal.service.service import OPERATOR
+from shoal.web.flight_sql import streams
 from shoal.web.flight_sql.messages import MESSAGES, read_command, written
 from shoal.web.server import Doorway, Place, bound_socket
 
@@ -68,6 +69,19 @@ def test_a_statement_is_charged_once_and_its_answer_is_the_one_of_http(door, cli
     assert info.schema == tables[0].schema
     assert float(spent(served) - before) == 0.1
     assert reply["replayed"]
+
+
+def test_a_large_answer_is_the_same_and_is_refused_without_a_place(door, client, monkeypatch):
+    served, _ = door
+    info = client.get_flight_info(statement("SELECT town, site FROM sites"), headers(served))
+    small = client.do_get(info.endpoints[0].ticket, headers(served)).read_all()
+    monkeypatch.setattr(served.service, "is_large", lambda _: True)
+    for _ in range(3):
+        again = client.get_flight_info(statement("SELECT town, site FROM sites"), headers(served))
+        assert client.do_get(again.endpoints[0].ticket, headers(served)).read_all().equals(small)
+    monkeypatch.setattr(streams, "MOST_WAITING", 0)
+    with pytest.raises(fl.FlightUnavailableError, match="E_RATE"):
+        client.do_get(info.endpoints[0].ticket, headers(served)).read_all()
 
 
 def test_a_ticket_is_worth_nothing_to_somebody_else(door, client):
