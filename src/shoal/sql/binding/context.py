@@ -19,6 +19,7 @@ from shoal.plan.public_facts import PublicFacts
 from shoal.plan.references import References
 from shoal.plan.traverse import Weights
 from shoal.plan.types import RELEASED_LIST, Kind, Type
+from shoal.sql.binding.clauses.periods import Calendar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -199,6 +200,7 @@ class Context:
     looks_outside: bool = False
     """Whether subqueries see the columns of outer queries, to find out why a name is unknown; this always ends in an error."""
     now: dt.datetime = field(default_factory=lambda: dt.datetime.now(dt.UTC).replace(tzinfo=None))
+    calendar: Calendar = field(default_factory=Calendar)
     weights: Weights = field(default_factory=Weights)
     """Of what has a name: a few names for each other's values make a short query huge."""
 

@@ -19,7 +19,7 @@ from shoal.plan.traverse import all_nodes
 from shoal.plan.types import NULL, TEXT, Kind
 from shoal.sql.binding.after_grouping import GroupedBinder, KeyResolver, output_name, select_items
 from shoal.sql.binding.clauses.conditions import has_one_row, holds_owner
-from shoal.sql.binding.clauses.periods import date_behind, in_period, period_of
+from shoal.sql.binding.clauses.periods import date_behind, period_of
 from shoal.sql.binding.clauses.shares import averaged, shares_of, times_factors, with_averages
 from shoal.sql.binding.expressions import LAST_VERDICTS, ExpressionBinder
 from shoal.sql.binding.options import ABOUT_GROUPS
@@ -392,7 +392,8 @@ class PrivateBinder:
         found: list[Block] = []
         for symbol, of_it in places.items():
             period = period_of(symbol, conditions, self._period(symbol))
-            rows = in_period([keys[place][1] for place in of_it], period, most) if period is not None else None
+            values = [keys[place][1] for place in of_it]
+            rows = self._context.calendar.in_period(values, period, most) if period is not None else None
             found += [(tuple(of_it), rows)] if rows else []
         return found
 

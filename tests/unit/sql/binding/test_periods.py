@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 
 import duckdb
@@ -11,6 +12,7 @@ import pytest
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.session import connect
+from shoal.sql.binding.clauses import periods
 
 DAYS = [dt.date(2023, 11, 20) + dt.timedelta(days=n) for n in range(450)]
 ORDERS = pa.table({
@@ -211,3 +213,37 @@ def test_days_that_are_none_are_refused(bounds):
 
 def test_the_table_says_its_period(with_period):
     assert with_period.tables()["orders"]["columns"]["day"]["bounds"] == [str(DAYS[0]), str(DAYS[-1])]
+
+
+NUMBERS = ["MONTH({t})" + " * 100000000000" * 7, "YEAR({t}) * 9223372036854775807", "MONTH({t}) * " + "9" * 38]
+
+
+@pytest.mark.parametrize("key", NUMBERS)
+def test_numbers_beyond_64_bits_are_not_listed(with_period, key):
+    """Written into a statement, some were an internal error, and others no value that a row has."""
+    key = key.format(t="day")
+    assert listed(with_period, f"SELECT {key} AS k, COUNT(*) AS n FROM orders GROUP BY {key}") is None
+    with_period.query(f"SELECT {key} AS k, COUNT(*) AS n FROM orders GROUP BY {key}")
+
+
+def test_what_keys_are_on_each_day_is_computed_as_long_as_a_statement_has_time(monkeypatch):
+    """A query of 3 KB, not charged, planned for a minute; one of 64 KB would have for twenty."""
+    computed = []
+    monkeypatch.setattr(
+        periods, "_shown", lambda value, day, shown=periods._shown: computed.append(1) or shown(value, day)
+    )
+    session = opened(["1902-01-01", "2023-12-31"], population=5000)
+    key = " + ".join(["YEAR(day)"] * 20)
+    for select in (
+        ", ".join(f"{key} + {i} AS k{i}" for i in range(20)) + ", COUNT(*) AS n FROM orders GROUP BY ALL",
+        " UNION ALL SELECT ".join(f"YEAR(day) + {i} AS k, COUNT(*) AS n FROM orders GROUP BY 1" for i in range(30)),
+    ):
+        computed.clear()
+        with contextlib.suppress(ShoalError):
+            session.plan(f"SELECT {select}")
+        assert len(computed) < 300_000
+
+
+def test_years_of_more_than_a_century_are_listed_as_before():
+    session = opened(["1902-01-01", "2023-12-31"], population=5000)
+    assert len(listed(session, "SELECT YEAR(day) AS y, COUNT(*) AS n FROM orders GROUP BY y").rows) == 122
