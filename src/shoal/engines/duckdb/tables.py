@@ -11,6 +11,7 @@ from sqlglot import exp
 from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.checking.reading import UnwrittenError
+from shoal.engines.duckdb.checking.string_bounds import LONG, Asked, Strings
 from shoal.engines.duckdb.connection import BATCH_ROWS, Connected
 from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.duckdb.views import Stored, fragile, read_in_copy, read_in_place, refuse_many_pairs
@@ -112,7 +113,7 @@ class KnownTables(Connected):
     def _refuse_fragile(self, view: str, tree: exp.Expr) -> None:
         try:
             if self._is_ours:
-                read_in_copy(tree, self._schemas, Stored(), LOCKDOWN, self._most_alike)
+                read_in_copy(tree, self._schemas, Stored(), LOCKDOWN, Asked(self._most_alike, self._strings))
             else:
                 self._read_in_place(tree)
         except InternalError as found:
@@ -127,8 +128,8 @@ class KnownTables(Connected):
             except UnwrittenError:
                 plan, stored = None, Stored.of(self._connection, self._places)
         if plan is not None:
-            return refuse_many_pairs(plan, self._most_alike_in_place)
-        read_in_copy(tree, self._schemas, stored, LOCKDOWN, self._most_alike)
+            return refuse_many_pairs(plan, Asked(self._most_alike_in_place, self._strings_in_place))
+        read_in_copy(tree, self._schemas, stored, LOCKDOWN, Asked(self._most_alike, self._strings))
         for frame in sorted(stored.frames_under(tree)):
             self._refuse_unreadable_frame(frame)
         return None
@@ -143,6 +144,24 @@ class KnownTables(Connected):
             return 1
         database, schema, table = map(name, place)
         return self._rows_alike(exp.Table(this=table, db=schema, catalog=database), columns, nulls=nulls)
+
+    def _strings(self, place: tuple[str, ...], columns: tuple[str, ...]) -> Strings:
+        """How long strings are in a table that we know by its name."""
+        return self._measured(self._sources[fold(place[-1])].copy(), columns)
+
+    def _strings_in_place(self, place: tuple[str, ...], columns: tuple[str, ...]) -> Strings:
+        """The same of a table of the connection."""
+        database, schema, table = map(name, place)
+        return self._measured(exp.Table(this=table, db=schema, catalog=database), columns)
+
+    def _measured(self, source: exp.Expr, columns: tuple[str, ...]) -> Strings:
+        size = column(N)
+        rows = exp.Subquery(this=select([aliased(_bytes_of(columns), N)], source), alias=exp.TableAlias(this=name("t")))
+        many = exp.Case().when(exp.GT(this=size.copy(), expression=exp.Literal.number(LONG)), size.copy())
+        asked = [call("max", size), call("sum", size.copy()), call("sum", many)]
+        found = self._table(select([aliased(each, f"n{i}") for i, each in enumerate(asked)], rows))
+        longest, whole, long = (int(found.column(i)[0].as_py() or 0) for i in range(len(asked)))
+        return Strings(longest, whole, long, min(longest, LONG))
 
     def _has_key(self, place: tuple[str, ...], columns: tuple[str, ...], *, nulls: bool) -> bool:
         with self._lock:
@@ -264,3 +283,13 @@ def _if_short(value: exp.Expr, longest: int) -> exp.Expr:
 def _as_bytes(value: exp.Expr, data_type: str) -> exp.Expr:
     """A text column compared by its bytes, whatever collation it was declared with."""
     return exp.Collate(this=exp.Paren(this=value), expression=name("binary")) if data_type == "VARCHAR" else value
+
+
+def _bytes_of(columns: tuple[str, ...]) -> exp.Expr:
+    """How many bytes some values of a row take as text."""
+    found: exp.Expr = exp.Literal.number(0)
+    for each in columns:
+        text = exp.TryCast(this=column(each), to=exp.DataType.build("VARCHAR", dialect="duckdb"))
+        size = exp.Coalesce(this=call("strlen", text), expressions=[exp.Literal.number(0)])
+        found = exp.Add(this=found, expression=size)
+    return found

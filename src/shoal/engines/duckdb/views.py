@@ -24,7 +24,7 @@ from shoal.engines.duckdb.checking.casts import surprise
 from shoal.engines.duckdb.checking.fan_out import check_fan_out
 from shoal.engines.duckdb.checking.known_calls import OF_VIEWS
 from shoal.engines.duckdb.checking.reading import NO_TABLE, READ, Reader, bound, check_plan, databases_of
-from shoal.engines.duckdb.checking.row_bounds import MOST_COPIES, MultipliedError
+from shoal.engines.duckdb.checking.row_bounds import MOST_COPIES, MultipliedError, RepeatedError
 from shoal.errors import InternalError, ShoalError
 from shoal.frozen import dataclass
 from shoal.stack import on_its_own_stack
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from shoal.engines.duckdb.checking.row_bounds import Counted
+    from shoal.engines.duckdb.checking.string_bounds import Asked
 
     Json = dict[str, Any]
     Schemas = Mapping[str, Iterable[tuple[str, str]]]
@@ -86,12 +86,12 @@ def read_in_place(connection: duckdb.DuckDBPyConnection, tree: exp.Expr) -> Json
     return plan
 
 
-def refuse_many_pairs(plan: Json, counted: Counted) -> None:
-    """MultipliedError where a view may make any number of rows of one."""
-    on_its_own_stack(partial(check_fan_out, plan, counted))
+def refuse_many_pairs(plan: Json, asked: Asked) -> None:
+    """MultipliedError where a view may make any number of rows of one, or hand a long string to many."""
+    on_its_own_stack(partial(check_fan_out, plan, asked))
 
 
-def read_in_copy(tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Iterable[str], counted: Counted) -> None:
+def read_in_copy(tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Iterable[str], asked: Asked) -> None:
     """The same over an empty copy of the schema, which goes by names alone."""
     reader, tables = Reader(lockdown), _tables(tree, stored.views)
     if tables & stored.foreign:
@@ -104,11 +104,19 @@ def read_in_copy(tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Ite
     inside = [part[table] for part in (stored.views, stored.generated) for table in sorted(tables) if table in part]
     for part in (*inside, tree):  # what is below first: rows of a view are counted by reading it
         reader.check(_bare(part), OF_VIEWS)
-        refuse_many_pairs(reader.bound(_bare(part)), counted)
+        refuse_many_pairs(reader.bound(_bare(part)), asked)
 
 
 def fragile(view: str, found: InternalError) -> ShoalError:
     """What the custodian is told."""
+    if isinstance(found, RepeatedError):
+        return ShoalError(
+            "E_CATALOG",
+            f"The view of {view!r} may repeat long strings: it has {found}, and copies of one would take more than a GiB, "
+            "or all of them a hundred times what is stored.",
+            hint="Who has a long string would decide whether queries end. Leave the column out, or declare the "
+            "tables themselves and let queries join them. If nobody has long ones, say trusted_view = true.",
+        )
     if isinstance(found, MultipliedError):
         return ShoalError(
             "E_CATALOG",

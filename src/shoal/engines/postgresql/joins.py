@@ -15,6 +15,7 @@ from sqlglot import exp
 from shoal.engines.duckdb.checking.fan_out import check_fan_out
 from shoal.engines.duckdb.checking.reading import READ, bound
 from shoal.engines.duckdb.checking.row_bounds import MOST_COPIES, MultipliedError
+from shoal.engines.duckdb.checking.string_bounds import Asked
 from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.postgresql.statements import quoted
 from shoal.errors import InternalError, ShoalError
@@ -23,7 +24,7 @@ from shoal.stack import on_its_own_stack
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shoal.engines.duckdb.checking.row_bounds import Counted
+    from shoal.engines.duckdb.checking.string_bounds import Counted
     from shoal.engines.postgresql.relations import Contents, Relation
 
 UNCOUNTED = 10**15
@@ -50,7 +51,7 @@ def refuse_many_pairs(name: str, relation: Relation, contents: Contents, counted
     if not any(len(list(tree.find_all(exp.Table))) > 1 for _, tree in below if tree is not None):
         return
     try:
-        on_its_own_stack(lambda: check_fan_out(_bound(relation, below), counted))
+        on_its_own_stack(lambda: check_fan_out(_bound(relation, below), Asked(counted)))
     except MultipliedError as found:
         raise ShoalError(
             "E_CATALOG",

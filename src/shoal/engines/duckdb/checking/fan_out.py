@@ -6,6 +6,9 @@ it we know how many rows it has at the most, and how many of them can agree in s
 a session opens, and what is grouped has one row for each group. A join by equality looks at the partners of each row, any other one
 at all pairs.
 
+A join also hands every string to all partners of its row, and a window to all rows of its partition: their bytes are bounded in the
+same way (`string_bounds`).
+
 The bound is that of the order which looks at the fewest pairs. The engine may take another one. Where every table is reached from
 one of them, step by step, and each step leads to so many rows at the most, every part of the join is bounded too. So equalities of
 several tables are never taken for one key.
@@ -22,6 +25,7 @@ from shoal.engines.duckdb.checking.row_bounds import (
     Column,
     Equality,
     Joined,
+    RepeatedError,
     Rows,
     Side,
     Table,
@@ -35,23 +39,26 @@ from shoal.engines.duckdb.checking.row_bounds import (
     plain,
     whole_of,
 )
+from shoal.engines.duckdb.checking.string_bounds import MOST_BYTES, Strings, hands_on_strings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shoal.engines.duckdb.checking.row_bounds import Counted
+    from shoal.engines.duckdb.checking.string_bounds import Asked
 
     Json = dict[str, Any]
     Columns = tuple[Column | None, ...]
 
 _JOINS = frozenset({"LOGICAL_COMPARISON_JOIN", "LOGICAL_ANY_JOIN", "LOGICAL_CROSS_PRODUCT"})
+OF_A_WINDOW = "a window over strings"
+_WINDOW = "LOGICAL_WINDOW"
 _DECIDE = frozenset({"SEMI", "ANTI", "MARK"})
 
 
-def check_fan_out(plan: Json, counted: Counted) -> None:
-    """MultipliedError where a bound plan may look at many pairs of rows for each row of its tables."""
-    if any(part["type"] in _JOINS for part in _operators(plan)):
-        _Reading(counted).relation(plan)
+def check_fan_out(plan: Json, asked: Asked) -> None:
+    """MultipliedError where a bound plan may look at many pairs of rows for each row of its tables, or repeat long strings."""
+    if any(part["type"] in _JOINS or _hands_on(part) for part in _operators(plan)):
+        _Reading(asked).relation(plan)
 
 
 def _operators(plan: Json) -> Iterator[Json]:
@@ -61,11 +68,16 @@ def _operators(plan: Json) -> Iterator[Json]:
         stack.extend(part.get("children", ()))
 
 
+def _hands_on(part: Json) -> list[Json]:
+    """Windows that hand one string to many rows."""
+    return [each for each in part["expressions"] if hands_on_strings(each)] if part["type"] == _WINDOW else []
+
+
 class _Reading:
     """One plan, from its tables upwards."""
 
-    def __init__(self, counted: Counted) -> None:
-        self._counted = counted
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
         self._named: dict[int, Rows] = {}
 
     def relation(self, part: Json, given: tuple[Equality, ...] = ()) -> Rows:
@@ -90,6 +102,7 @@ class _Reading:
             connected = [each for each in pairs if each.between] or pairs
             best = min(connected, key=lambda each: each.pairs(each.enough))
             whole = both(best, looked_at(best))
+            whole.rows.check_strings(best.told)
             parts = [each for each in parts if each is not best.left and each is not best.right] + [whole]
         (whole,) = parts
         columns = tuple(whole.rows.columns[whole.places.index(i)] for i in range(len(whole.places)))
@@ -131,6 +144,7 @@ class _Reading:
             raise surprise(f"a join of kind {kind}")
         looked_at(partners)
         whole = padded(partners, kind)
+        whole.check_strings(partners.told)
         return replace(whole, columns=_handed_on(whole.columns, part, width))
 
     # ---- everything else ----
@@ -138,7 +152,7 @@ class _Reading:
     def _get(self, part: Json) -> Rows:
         if part.get("projection_ids") or any(set(each) - {"index"} for each in part["column_indexes"]):
             raise surprise("parts of columns in a join")
-        table = Table(part, self._counted)
+        table = Table(part, self._asked)
         columns = tuple(Column(table, i) for i in range(len(part["column_indexes"])))
         return Rows(table.rows, table.rows, columns, {table: lambda: 1})
 
@@ -161,8 +175,14 @@ class _Reading:
 
     def _window(self, part: Json) -> Rows:
         found = self._only(part)
-        more = (None,) * len(part["expressions"])
-        return replace(found, columns=(*found.columns, *more))
+        columns = (*found.columns, *(None for _ in part["expressions"]))
+        if not (handed := _hands_on(part)):
+            return replace(found, columns=columns)
+        more = Strings()
+        for each in handed:
+            known = {i for key in each.get("partitions", ()) if (i := plain(key)) is not None}
+            more += _handed(found, [c for i in known if (c := found.columns[i]) is not None])
+        return made(found.rows, len(columns), [(found, [*columns])], more=more)
 
     def _limit(self, part: Json) -> Rows:
         found = self._only(part)
@@ -225,6 +245,18 @@ class _Reading:
     def _only(self, part: Json) -> Rows:
         (child,) = part["children"]
         return self.relation(child)
+
+
+def _handed(found: Rows, partition: list[Column]) -> Strings:
+    """The strings that a window over a partition hands to its rows; RepeatedError where they are too long."""
+    of_each = [[c for c in partition if c.source is source] for source in {c.source for c in partition}]
+    most = min([found.rows, *(found.most(columns, nulls=True) for columns in of_each)])
+    strings = found.strings
+    if strings.longest * most > MOST_BYTES:
+        raise RepeatedError(OF_A_WINDOW)
+    handed = strings.repeated(most, found.rows)
+    found.check_whole(handed, lambda: OF_A_WINDOW)
+    return handed
 
 
 def _bare(expression: Json) -> int | None:

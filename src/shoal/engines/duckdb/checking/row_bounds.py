@@ -1,24 +1,25 @@
-"""How many rows a relation has, at the most, and how many of them can agree in some columns.
+"""How many rows a relation has, at the most, how many of them can agree in some columns, and how long their strings are.
 
 Tables are counted; a join looks at no more pairs than the rows of one side times the partners that each can have on the other.
 """
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from shoal.engines.duckdb.checking.casts import always_casts, named, type_of
+from shoal.engines.duckdb.checking.string_bounds import A_VALUE, MOST_BYTES, Strings, has_any_size, one_of
 from shoal.errors import InternalError
 from shoal.frozen import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from shoal.engines.duckdb.checking.string_bounds import Asked
+
     Json = dict[str, Any]
-    Counted = Callable[[tuple[str, ...], tuple[str, ...], bool], int]
-    """For a table and some of its columns, the rows of the most frequent values, or all rows; and whether NULL is a value."""
 
 MOST_COPIES = 100
 FEW_PAIRS = 10**6
@@ -30,6 +31,10 @@ _ALIKE_OR_NULL = frozenset({"IS NOT DISTINCT FROM", "COMPARE_NOT_DISTINCT_FROM"}
 
 class MultipliedError(InternalError):
     """A view may make any number of rows of one. Says which tables it joins, by which columns."""
+
+
+class RepeatedError(MultipliedError):
+    """A view may hand a long string to many rows. Says what hands it on."""
 
 
 # ---- relations -----------------------------------------------------------------------------------------------------
@@ -44,27 +49,54 @@ class Source:
         """How many rows agree in some columns, at the most."""
         raise NotImplementedError
 
+    @property
+    def strings(self) -> Strings:
+        """The strings of its rows."""
+        raise NotImplementedError
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of the strings that are stored below it."""
+        raise NotImplementedError
+
 
 class Table(Source):
     """A stored table, counted where something has to be known of it."""
 
-    def __init__(self, get: Json, counted: Counted) -> None:
+    def __init__(self, get: Json, asked: Asked) -> None:
         data = get["function_data"]
         self._place = data["catalog"], data["schema"], data["table"]
-        self._counted = counted
-        stored, names = [each.get("index", 0) for each in get["column_indexes"]], get["names"]
+        self._asked = asked
+        stored, names, types = (
+            [each.get("index", 0) for each in get["column_indexes"]],
+            get["names"],
+            get["returned_types"],
+        )
         self._names = [names[i] if i < len(names) else None for i in stored]
+        self._texts = sorted({names[i] for i in stored if i < len(names) and has_any_size(types[i])})
         self.name = str(data["table"])
 
     @cached_property
     def rows(self) -> int:
         """How many there are."""
-        return self._counted(self._place, (), False)
+        return self._asked.rows(self._place, (), False)
+
+    @cached_property
+    def strings(self) -> Strings:
+        """Measured in the data, of the columns that are read."""
+        if not self._texts or self._asked.strings is None:
+            return Strings()
+        return self._asked.strings(self._place, tuple(self._texts))
+
+    @property
+    def stored_bytes(self) -> int:
+        """All of them."""
+        return self.strings.whole
 
     def most(self, columns: frozenset[int], *, nulls: bool) -> int:
         """Counted in the data."""
         names = sorted({name for i in columns if (name := self._names[i]) is not None})
-        return self._counted(self._place, tuple(names), nulls) if names else self.rows
+        return self._asked.rows(self._place, tuple(names), nulls) if names else self.rows
 
     def column(self, position: int) -> str:
         """The name of a column."""
@@ -99,6 +131,34 @@ class Rows:
         (source,) = sources
         return min(self.rows, source.most(frozenset(c.position for c in found), nulls=nulls) * self.copies[source]())
 
+    @property
+    def strings(self) -> Strings:
+        """The strings of all sources, side by side."""
+        found = Strings()
+        for source, copies in self.copies.items():
+            each = source.strings
+            many = each.longest * self.rows > MOST_BYTES
+            found += each.repeated(copies() if many else self.rows, self.rows)
+        return found
+
+    @property
+    def stored_bytes(self) -> int:
+        """Of all rows that are stored below, and of their strings."""
+        return self.stored * A_VALUE + sum(source.stored_bytes for source in self.copies)
+
+    def check_strings(self, told: Callable[[], str]) -> None:
+        """RepeatedError where copies of strings take much more than what is stored, or those of one row very much."""
+        if sum(source.strings.longest for source in self.copies) * self.rows <= MOST_BYTES:
+            return
+        if any(source.strings.longest * copies() > MOST_BYTES for source, copies in self.copies.items()):
+            raise RepeatedError(told())
+        self.check_whole(self.strings, told)
+
+    def check_whole(self, strings: Strings, told: Callable[[], str]) -> None:
+        """RepeatedError where these strings take much more than all that is stored below."""
+        if strings.whole > max(MOST_BYTES, MOST_COPIES * self.stored_bytes):
+            raise RepeatedError(told())
+
 
 class Made(Source):
     """A relation whose rows are made of others: where some of its columns are a key, one row has them."""
@@ -106,9 +166,13 @@ class Made(Source):
     name = "a subquery"
 
     def __init__(
-        self, parts: list[tuple[Rows, list[Column | None]]], keys: list[frozenset[int]], times: int = 1
+        self,
+        parts: list[tuple[Rows, list[Column | None]]],
+        keys: list[frozenset[int]],
+        times: int = 1,
+        more: Strings | None = None,
     ) -> None:
-        self._parts, self._keys, self._times = parts, keys, times
+        self._parts, self._keys, self._times, self._more = parts, keys, times, more or Strings()
 
     def most(self, columns: frozenset[int], *, nulls: bool) -> int:
         """What the rows below allow."""
@@ -121,12 +185,28 @@ class Made(Source):
             found += min([rows.rows, *(rows.most(some, nulls=nulls) for some in by_source.values())])
         return found * self._times
 
+    @cached_property
+    def strings(self) -> Strings:
+        """Those of the rows below, and what was made of them."""
+        below = one_of(rows.strings for rows, _ in self._parts)
+        return replace(below, whole=below.whole * self._times, long=below.long * self._times) + self._more
+
+    @property
+    def stored_bytes(self) -> int:
+        """Below all parts."""
+        return sum(source.stored_bytes for rows, _ in self._parts for source in rows.copies)
+
 
 def made(
-    rows: int, width: int, parts: list[tuple[Rows, list[Column | None]]], *keys: frozenset[int], times: int = 1
+    rows: int,
+    width: int,
+    parts: list[tuple[Rows, list[Column | None]]],
+    *keys: frozenset[int],
+    times: int = 1,
+    more: Strings | None = None,
 ) -> Rows:
     """A relation that is a source of its own, over others: for each of these, which of its columns the new ones are."""
-    source = Made(parts, list(keys), times)
+    source = Made(parts, list(keys), times, more)
     columns = tuple(Column(source, i) for i in range(width))
     return Rows(rows, sum(part.stored for part, _ in parts), columns, {source: lambda: 1})
 
