@@ -61,7 +61,7 @@ def test_from_a_folder_to_an_analysts_first_answer_and_an_ordered_end(tmp_path):
         with httpx.Client(base_url=ready["url"], timeout=300) as browser:
             assert browser.post("/login", data=link).headers["Location"] == "/"
             form = re.search('name="form" value="([0-9a-f]{64})"', browser.get("/tokens").text)[1]
-            page = browser.post("/tokens", data={"form": form})
+            page = browser.post("/tokens", data={"form": form}, headers={"Origin": ready["url"]})
         custodian = re.search("shoal_[A-Za-z0-9_-]{43}", page.text)[0]
         assert httpx.post(f"{ready['url']}/login", data=link).status_code == 401
         head = {"Authorization": f"Bearer {custodian}"}

@@ -16,8 +16,13 @@ MOST_FIELDS = 200
 
 
 async def form_of(request: Request, known: set[str]) -> dict[str, str]:
-    """The fields sent by somebody who is signed in; a field that was not sent is ''."""
+    """The fields sent by somebody who is signed in; a field that was not sent is ''.
+
+    Every browser names the origin of a form in one header or the other.
+    """
     session = session_of(request)
+    if not {"sec-fetch-site", "origin"} & set(request.headers):
+        raise _foreign()
     found = await fields_of(request, {*known, "form"})
     if not hmac.compare_digest(found["form"].encode(), session.form.encode()):
         raise ShoalError(
@@ -57,6 +62,10 @@ def require_same_origin(request: Request) -> None:
     else:
         foreign = origin not in {None, "null"} and urlsplit(origin or "").netloc != request.headers.get("host")
     if foreign:
-        raise ShoalError(
-            "E_FORBIDDEN", "This form was sent from another site.", hint="Open the page itself and send it there."
-        )
+        raise _foreign()
+
+
+def _foreign() -> ShoalError:
+    return ShoalError(
+        "E_FORBIDDEN", "This form was sent from another site.", hint="Open the page itself and send it there."
+    )

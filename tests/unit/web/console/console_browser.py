@@ -24,7 +24,7 @@ class Browser(httpx.Client):
     """Signed in as somebody."""
 
     def __init__(self, served: Served, name: str | None) -> None:
-        super().__init__(base_url=served.url, timeout=300)
+        super().__init__(base_url=served.url, timeout=300, headers={"Origin": served.url})
         self._token = None if name is None else served.token(name)
         self.form = ""
 

@@ -242,6 +242,12 @@ def test_a_form_of_another_site_is_refused(served, ann, headers):
     assert httpx.post(f"{served.url}/login", data=token, headers=headers).status_code == 403
 
 
+def test_a_form_that_names_no_origin_is_refused(served):
+    with Browser(served, "ann") as browser:
+        del browser.headers["Origin"]
+        assert browser.post("/tokens", data={"form": browser.form}).status_code == 403
+
+
 def test_a_form_of_our_own_page_is_taken(served, ann):
     for headers in ({"Sec-Fetch-Site": "same-origin", "Origin": "null"}, {"Origin": served.url}):
         assert ann.post("/tokens", data={"form": ann.form}, headers=headers).status_code == 201
