@@ -52,6 +52,11 @@ def answer_key(plan: StatementPlan | PolicyPlan, about: tuple[str, int, str, str
     return found if person is None else hashlib.sha256(f"{found}\x1f{person}".encode()).hexdigest()
 
 
+def digest_of(value: Any) -> str:
+    """SHA-256 of a value made of what plans are made of."""
+    return hashlib.sha256(json.dumps(_plain(value, frozenset()), ensure_ascii=True).encode()).hexdigest()
+
+
 def _plain(value: Any, left_out: frozenset[str]) -> Any:
     """A plan as JSON; an object is its class and the fields that its equality compares."""
     kind: Any = type(value)

@@ -112,6 +112,12 @@ def get(rows: Rows, identifier: str) -> Job:
     return read(rows.one("SELECT * FROM jobs WHERE id = ?", identifier))
 
 
+def is_cancelled(rows: Rows, identifier: str) -> bool:
+    """Whether its asker cancelled it, and nobody else is waiting for the same answer."""
+    found = rows.one("SELECT state FROM jobs WHERE id = ?", identifier)
+    return found is not None and found["state"] == "cancelled" and not followers(rows, identifier)
+
+
 def under_request(rows: Rows, request: str) -> Job | None:
     """The existing job for this request."""
     row = rows.one("SELECT * FROM jobs WHERE request = ?", request)

@@ -45,6 +45,8 @@ HEARTBEAT_SECONDS = 5.0
 KEEP_SECONDS = 0.8
 """How long a log line that charges nothing may wait for the disk."""
 IDLE_SECONDS = 1.0
+SOON_SECONDS = 0.1
+"""The next question of somebody who asks one after the other comes sooner."""
 LATE_REPLIES = 3
 LATE_DAYS = 30
 FREE_SECONDS = 30.0
@@ -124,32 +126,39 @@ class Slots:
     # ---- the loop ------------------------------------------------------------------------------------------------
 
     def _work(self, runner: Hired) -> None:
-        has_worked = False
+        has_worked = called = False
         while not self._ending:
-            job = None
-            try:
-                with self._store.reading() as rows:
-                    waiting = rows.one("SELECT id FROM jobs WHERE state = 'waiting' AND leader = '' LIMIT 1")
-                if waiting is not None:
-                    with self._store.writing(at_once=False) as rows:  # on disk before it is charged
-                        job = jobs.take_next(rows, self._limits.free_slots, tuple(self._held))
-                        if job is not None:
-                            self._held.add(job.id)
-            except ShoalError:
-                _LOGGER.exception("the store cannot be read")
-                if job is not None:  # taken, and not written: it waits for whoever takes it next
-                    self._held.discard(job.id)
-                    job = None
-                time.sleep(IDLE_SECONDS)
+            job = self._taken(looks_first=not called)
             if job is not None:
                 self._run_noted(job, runner)
-                has_worked = True
+                has_worked, called = True, False
                 continue
-            self._make_ready(runner)
+            if not has_worked:  # whoever got an answer may ask again at once, and whoever reads it needs the processor
+                self._make_ready(runner)
             if not self._ending:
-                self._idle.wait(IDLE_SECONDS, has_worked=has_worked)
+                called = self._idle.wait(SOON_SECONDS if has_worked else IDLE_SECONDS, has_worked=has_worked)
             has_worked = False
         runner.close()
+
+    def _taken(self, *, looks_first: bool) -> Job | None:
+        """The next job, now running; looking first is for those whom nobody called, as it keeps nobody from writing."""
+        job = None
+        try:
+            if looks_first:
+                with self._store.reading() as rows:
+                    if rows.one("SELECT id FROM jobs WHERE state = 'waiting' AND leader = '' LIMIT 1") is None:
+                        return None
+            with self._store.writing(at_once=False) as rows:  # on disk before it is charged
+                job = jobs.take_next(rows, self._limits.free_slots, tuple(self._held))
+                if job is not None:
+                    self._held.add(job.id)
+        except ShoalError:
+            _LOGGER.exception("the store cannot be read")
+            if job is not None:  # taken, and not written: it waits for whoever takes it next
+                self._held.discard(job.id)
+            time.sleep(IDLE_SECONDS)
+            return None
+        return job
 
     def _make_ready(self, runner: Hired) -> None:
         """While nothing is waiting: keeps a process alive, with the newest data sets open and no older ones."""
@@ -223,9 +232,10 @@ class Slots:
         """A run whose process died is retried once under the same charge, invisibly."""
         errand = self._errand(job, dataset)
         terms = self._terms(job)
+        plan = self._plans.made(_asked(job, dataset))
         for run in range(job.runs, jobs.MOST_RUNS + 1):
             try:
-                return runner.run(errand, replace(terms, resume=run > 1), desk)
+                return runner.run(errand, replace(terms, resume=run > 1), desk, plan)
             except Died:
                 _LOGGER.warning("job %s: its process died in run %d", job.id, run)
                 if run < jobs.MOST_RUNS:
@@ -252,9 +262,9 @@ class Slots:
         )
 
     def _is_cancelled(self, job: Job) -> bool:
-        """Whether its asker cancelled it, in any process, and nobody else is waiting for the same answer."""
+        """The same in any process."""
         with self._store.reading() as rows:
-            return jobs.get(rows, job.id).state == "cancelled" and not jobs.followers(rows, job.id)
+            return jobs.is_cancelled(rows, job.id)
 
     def _terms(self, job: Job) -> Terms:
         caller = self._people.trusted(job.person, job.via)
@@ -271,8 +281,7 @@ class Slots:
         """
         if job.question["version"] == dataset.version:
             return job
-        asked = Asked(dataset, job.person, job.sql, job.epsilon_asked, job.question["composition"])
-        planned = self._plans.asked(asked)
+        planned = self._plans.asked(_asked(job, dataset))
         caller = self._people.trusted(job.person, job.via)
         granted = [g for g in allowances.grants(self._store, job.dataset) if g.applies_to(caller)]
         approve = allowances.smallest([grant.approve_above for grant in granted])
@@ -393,6 +402,10 @@ def _kept(rows: Rows, job: Job, dataset: DataSet, desk: Desk, data: bytes) -> st
         *(None if desk.charge else data, rows.now()),
     )
     return identifier
+
+
+def _asked(job: Job, dataset: DataSet) -> Asked:
+    return Asked(dataset, job.person, job.sql, job.epsilon_asked, job.question["composition"])
 
 
 def log_charge(

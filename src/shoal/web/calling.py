@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -41,20 +43,64 @@ def caller_of(request: Request) -> Caller:
 
 async def ended(service: Service, caller: Caller, identifier: str, seconds: float) -> Job:
     """The job once it has ended, is waiting for approval, or the time has passed; waiting costs no thread."""
+    return (await answered(service, caller, lambda: service.job(caller, identifier), seconds, lambda _: None))[0]
+
+
+async def answered(
+    service: Service, caller: Caller, ask: Callable[[], Job], seconds: float, reply: Callable[[Job], T]
+) -> tuple[Job, T | None]:
+    """The same for a job that is asked for, and what is made of its answer in the thread that finds it there."""
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     ends = time.monotonic() + seconds
 
     def tell() -> None:
         loop.call_soon_threadsafe(told.set)
 
-    with service.listening(identifier, tell):
-        while True:
-            job = await call(service.job, caller, identifier)
-            left = ends - time.monotonic()
-            if job.ended or job.state == "approval" or left <= 0 or service.ending:
-                return job
+    def looked(job: Job) -> tuple[Job, T | None]:
+        return job, reply(job) if job.state == "answered" else None
+
+    def first() -> tuple[Job, T | None]:
+        job = ask()
+        if not is_final(job):
+            listening.begin(service, job.id)
+            job = service.job(caller, job.id)  # it may have ended before anybody listened
+        return looked(job)
+
+    def again(identifier: str) -> tuple[Job, T | None]:
+        return looked(service.job(caller, identifier))
+
+    def is_final(job: Job) -> bool:
+        return job.ended or job.state == "approval" or time.monotonic() >= ends or service.ending
+
+    with _Listening(tell) as listening:
+        job, found = await call(first)
+        while not is_final(job):
+            with suppress(TimeoutError):
+                await asyncio.wait_for(told.wait(), min(max(0.0, ends - time.monotonic()), LOOK_AGAIN_SECONDS))
             told.clear()
-            try:
-                await asyncio.wait_for(told.wait(), min(left, LOOK_AGAIN_SECONDS))
-            except TimeoutError:
-                continue
+            job, found = await call(again, job.id)
+        return job, found
+
+
+class _Listening:
+    """A subscription that begins in a thread, and ends with the request, even if that ends first."""
+
+    def __init__(self, tell: Callable[[], None]) -> None:
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._open = ExitStack()
+        self._is_over = False
+
+    def begin(self, service: Service, identifier: str) -> None:
+        """From now on, whoever waits is told."""
+        with self._lock:
+            if not self._is_over:
+                self._open.enter_context(service.listening(identifier, self._tell))
+
+    def __enter__(self) -> _Listening:  # noqa: PYI034 - not subclassed
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._is_over = True
+            self._open.close()

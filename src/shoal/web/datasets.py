@@ -14,7 +14,7 @@ from shoal.service.jobs import Job
 from shoal.service.questions import Question
 from shoal.tuning import tune_in
 from shoal.web.bodies import EpsilonBody, ExplainBody, LiftBody, QueryBody, TuneBody
-from shoal.web.calling import call, caller_of, ended, service_of
+from shoal.web.calling import answered, call, caller_of, service_of
 from shoal.web.errors import json_reply
 from shoal.web.jobs import job_reply, only, released_reply
 from shoal.web.replies import wanted_format
@@ -82,16 +82,15 @@ async def query(
     question = Question(body.sql, body.fresh, body.composition, body.reason, body.epsilon, body.answer_time)
     kind = wanted_format(request)
 
-    def ask() -> tuple[Job, Response | None]:
-        """A small answer released before is returned at once, and uses one thread once."""
-        asked = service.ask(caller, dataset, question, idempotency_key, at_once=False)
-        return asked, released_reply(service, caller, kind, asked, body.level) if asked.state == "answered" else None
+    def ask() -> Job:
+        return service.ask(caller, dataset, question, idempotency_key, at_once=False)
 
-    job, reply = await call(ask)
-    if reply is not None:
-        return reply
-    job = await ended(service, caller, job.id, body.wait)
-    return await job_reply(request, job, body.level)
+    def reply(job: Job) -> Response | None:
+        """A small answer is written in the thread that finds it."""
+        return released_reply(service, caller, kind, job, body.level)
+
+    job, found = await answered(service, caller, ask, body.wait, reply)
+    return found or await job_reply(request, job, body.level)
 
 
 @routes.post("/datasets/{dataset}/tune")

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from web_server import Served, counting
 
 import shoal
-from shoal.service import jobs
 from shoal.service.allowances import Grant
+from shoal.service.running import Slots
 from shoal.service.service import OPERATOR
 from shoal.web import health
 
@@ -95,7 +95,7 @@ def test_epsilon_comes_from_the_error_one_can_live_with(ann):
 
 
 def test_a_job_that_somebody_is_told_of_is_on_the_disk(served, ann, monkeypatch):
-    monkeypatch.setattr(jobs, "take_next", lambda *_: None)  # a slot that takes it writes too
+    monkeypatch.setattr(Slots, "_taken", lambda *_, **__: None)  # a slot that takes it writes too
     reply = ann.post("/v1/datasets/visits/query", json={"sql": counting(0.1, "told"), "wait": 0, "fresh": True})
     assert (reply.status_code, served.service.store.is_behind) == (202, False)
     monkeypatch.undo()

@@ -54,6 +54,8 @@ class Planned:
     key: str
     price: Loss
     more: dict[str, Any]
+    made: bytes = b""
+    """The plan itself, for the process that runs it."""
 
     @property
     def cost(self) -> tuple[Fraction, Fraction]:
@@ -97,6 +99,12 @@ class Plans:
         """What is known about a question; refused wherever asking would be."""
         return self._made("asked", asked)
 
+    def made(self, asked: Asked) -> bytes:
+        """The plan of a question that was planned in this process, for the one that runs it; else nothing."""
+        with self._lock:
+            known = self._known.get(("asked", *asked.key))
+        return b"" if known is None else known.made
+
     def explained(self, asked: Asked, meanwhile: Callable[[], None] = nothing) -> Planned:
         """The same, with its explanation; `meanwhile` is called if another process has to plan."""
         return self._made("explained", asked, meanwhile)
@@ -104,7 +112,7 @@ class Plans:
     def epsilon_for(self, asked: Asked, error: float, level: float, owners: int | None) -> float:
         """The smallest ε at which no interval is wider than ± error."""
         errand = self._errand("epsilon", asked, width=(error, level, owners))
-        return float(self._planners.plan(errand)["epsilon"])
+        return float(self._planners.plan(errand)[0]["epsilon"])
 
     def _made(self, what: str, asked: Asked, meanwhile: Callable[[], None] = nothing) -> Planned:
         key = (what, *asked.key)
@@ -113,8 +121,8 @@ class Plans:
             if known is not None:
                 self._known.move_to_end(key)
                 return known
-        told = self._planners.plan(self._errand(what, asked), meanwhile)
-        made = Planned(told.pop("key"), loss_of(told.pop("price")), told)
+        told, plan = self._planners.plan(self._errand(what, asked), meanwhile)
+        made = Planned(told.pop("key"), loss_of(told.pop("price")), told, plan)
         if len(asked.sql) <= LONGEST and _TELLS_TIME.search(asked.sql) is None:
             with self._lock:
                 self._known[key] = made

@@ -116,28 +116,36 @@ class Hired:
             self.kill()
             raise
 
-    def run(self, errand: Errand, terms: Terms, desk: Desk) -> bytes:
-        """The bytes of the answer, as stored; `Died` or `TooLong` if there is neither an answer nor an error."""
+    def run(self, errand: Errand, terms: Terms, desk: Desk, plan: bytes = b"") -> bytes:
+        """The bytes of the answer, as stored; `Died` or `TooLong` if there is neither an answer nor an error.
+
+        `plan` came from a process that planned the same statement.
+        """
         turn = Turn(self._processors)
         try:
             with self._ended_if_lost():
                 turn.begin()
-                self._send_anew({"run": errand.to_dict()}, errand.place)
+                self._send_anew({"run": errand.to_dict()}, errand.place, plan)
                 desk.keep()  # while the statement is planned there; nothing is charged before
                 return self._conversation(errand, terms, desk, turn)
         finally:
             turn.end()
 
-    def plan(self, errand: PlanErrand, seconds: float, meanwhile: Callable[[], None] = nothing) -> dict[str, Any]:
-        """The report about a plan; `Died` or `TooLong` if there is none. Opening the data set is not counted."""
+    def plan(
+        self, errand: PlanErrand, seconds: float, meanwhile: Callable[[], None] = nothing
+    ) -> tuple[dict[str, Any], bytes]:
+        """The report about a plan, and the plan for whoever runs it; `Died` or `TooLong` if there is none.
+
+        Opening the data set is not counted.
+        """
         with self._ended_if_lost():
             self._open_first(errand.place)
-            message = self._heard({"plan": errand.to_dict()}, seconds, meanwhile)
+            message, plan = self._heard({"plan": errand.to_dict()}, seconds, meanwhile)
         if "refused" in message:
             raise error_of(message["refused"])
         if "broken" in message:
             raise InternalError(str(message["broken"])[:100])
-        return dict(message["planned"])
+        return dict(message["planned"]), plan
 
     def _open_first(self, place: Place) -> None:
         """A process that has the data set open, so the next query has all of its time to itself."""
@@ -156,7 +164,7 @@ class Hired:
 
     def _heard(
         self, message: dict[str, Any], seconds: float, meanwhile: Callable[[], None] = nothing
-    ) -> dict[str, Any]:
+    ) -> tuple[dict[str, Any], bytes]:
         """The one reply to a message."""
         channel = self._opened()
         wire.send(channel, message)
@@ -164,17 +172,17 @@ class Hired:
         if not _speaks(channel, LOOK_SECONDS):  # most replies arrive long before the clock matters
             limits = (processor_seconds(self.pid) + seconds, time.monotonic() + CLOCK_FACTOR * seconds)
             self._await(channel, limits)
-        return wire.receive(channel)[0]
+        return wire.receive(channel)
 
-    def _send_anew(self, message: dict[str, Any], place: Place) -> None:
+    def _send_anew(self, message: dict[str, Any], place: Place, body: bytes) -> None:
         """A process that died while idle is silently replaced."""
         try:
             self._open_first(place)
-            wire.send(self._opened(), message)
+            wire.send(self._opened(), message, body)
         except wire.Gone:
             self.close()
             self._open_first(place)
-            wire.send(self._opened(), message)
+            wire.send(self._opened(), message, body)
 
     def _conversation(self, errand: Errand, terms: Terms, desk: Desk, turn: Turn) -> bytes:
         channel = self._opened()

@@ -17,19 +17,21 @@ class Idle:
         self._called = 0
         """Calls that found nobody waiting: the next thread may have looked before the call, so it looks again."""
 
-    def wait(self, seconds: float, *, has_worked: bool) -> None:
-        """Waits for a call, or until this time has passed. A thread that has not worked since its last wait queues last."""
+    def wait(self, seconds: float, *, has_worked: bool) -> bool:
+        """Waits for a call, or until this time has passed: whether it was called. A thread that has not worked queues last."""
         called = threading.Event()
         with self._lock:
             if self._called:
                 self._called = 0
-                return
+                return True
             self._waiting.insert(len(self._waiting) if has_worked else 0, called)
         if called.wait(seconds):
-            return
+            return True
         with self._lock:
-            if called in self._waiting:
-                self._waiting.remove(called)
+            if called not in self._waiting:
+                return True
+            self._waiting.remove(called)
+        return False
 
     def call_one(self) -> bool:
         """Calls one of them, and says whether one was waiting; nobody is called twice."""

@@ -46,8 +46,8 @@ class Planners:
         self._waiting: Counter[str] = Counter()
         self._free = threading.Condition()
 
-    def plan(self, errand: PlanErrand, meanwhile: Callable[[], None] = nothing) -> dict[str, Any]:
-        """The report about a plan; E_LIMITS for a statement that cannot be planned, E_BUSY if too many are waiting.
+    def plan(self, errand: PlanErrand, meanwhile: Callable[[], None] = nothing) -> tuple[dict[str, Any], bytes]:
+        """The report about a plan, and the plan; E_LIMITS for a statement that cannot be planned, E_BUSY if too many are waiting.
 
         `meanwhile` is called while the other process plans, and raises nothing.
         """

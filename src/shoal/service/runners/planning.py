@@ -15,6 +15,7 @@ from shoal.release.policy_clause.plan import PolicyPlan
 from shoal.release.postprocess import schema_of
 from shoal.service.acts.pricing import price_of
 from shoal.service.fingerprints import answer_key
+from shoal.service.runners.carried import packed
 from shoal.service.runners.errand import loss_data, promise_of
 
 if TYPE_CHECKING:
@@ -34,18 +35,19 @@ class Facts:
         self.has_budget = errand.has_budget
 
 
-def planned(opened: Session, errand: PlanErrand) -> dict[str, Any]:
-    """Key and price of a plan, and its explanation if requested; or the ε for an interval."""
+def planned(opened: Session, errand: PlanErrand, basis: str) -> tuple[dict[str, Any], bytes]:
+    """Key and price of a plan, and its explanation if requested; or the ε for an interval. With a plan to be run, the plan."""
     facts = cast("Ledger", Facts(errand))
     session = opened.for_user(errand.person, facts)
     if errand.width is not None:
-        return {"epsilon": session.epsilon_for(errand.sql, *errand.width)}
+        return {"epsilon": session.epsilon_for(errand.sql, *errand.width)}, b""
     if errand.what == "asked":
         plan, only_explained = session.asked(errand.sql, epsilon=errand.epsilon, composition=errand.composition)
-        return _told(plan, facts, errand) | {"only_explained": only_explained, "schema": _schema(plan)}
+        told = _told(plan, facts, errand) | {"only_explained": only_explained, "schema": _schema(plan)}
+        return told, packed(plan, basis)
     made, plan = session.explained_with_plan(errand.sql, epsilon=errand.epsilon, composition=errand.composition)
     text = str(made) if isinstance(made, PolicyExplanation) else None
-    return _told(plan, facts, errand) | {"explained": made.to_dict(), "text": text}
+    return _told(plan, facts, errand) | {"explained": made.to_dict(), "text": text}, b""
 
 
 def _told(plan: StatementPlan | PolicyPlan, facts: Ledger, errand: PlanErrand) -> dict[str, Any]:

@@ -18,10 +18,12 @@ from typing import TYPE_CHECKING, Any, cast
 from shoal.accounting.spending.asking import Terms
 from shoal.engines.sources import open_source
 from shoal.errors import InternalError, ShoalError
+from shoal.frozen import dataclass
 from shoal.remembered import remember_for
 from shoal.result import Result
 from shoal.service.datasets import not_open, read_catalog
 from shoal.service.runners import memory, wire
+from shoal.service.runners.carried import basis_of, unpacked
 from shoal.service.runners.errand import Errand, Place, PlanErrand, error_of, loss_data, promise_of
 from shoal.service.runners.planning import cannot_be_planned, planned
 from shoal.session import Session
@@ -61,7 +63,7 @@ def serve(channel: socket.socket, share: int) -> None:
     wire.send(channel, {"hello": os.getpid()})
     desk = Runner(channel)
     while True:
-        message, _ = wire.receive(channel)
+        message, body = wire.receive(channel)
         if "keep" in message:
             desk.keep(message["keep"])
         elif "open" in message:
@@ -71,7 +73,16 @@ def serve(channel: socket.socket, share: int) -> None:
         elif "plan" in message:
             desk.plan(PlanErrand.from_dict(message["plan"]))
         else:
-            desk.run(Errand.from_dict(message["run"]))
+            desk.run(Errand.from_dict(message["run"]), body)
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A version of a data set, and what plans about it depend on."""
+
+    version: int
+    session: Session
+    basis: str
 
 
 def _end_with(channel: socket.socket) -> None:
@@ -87,7 +98,7 @@ class Runner:
 
     def __init__(self, channel: socket.socket) -> None:
         self._channel = channel
-        self._open: dict[str, tuple[int, Session]] = {}
+        self._open: dict[str, Opened] = {}
         self._person: str | None = None
 
     def open(self, place: Place) -> None:
@@ -99,12 +110,12 @@ class Runner:
 
     def keep(self, versions: dict[str, int]) -> None:
         """Closes data sets that are not among these."""
-        for name, (version, session) in list(self._open.items()):
-            if versions.get(name) != version:
+        for name, opened in list(self._open.items()):
+            if versions.get(name) != opened.version:
                 del self._open[name]
-                session.close()
+                opened.session.close()
 
-    def _opened(self, place: Place) -> Session:
+    def _opened(self, place: Place) -> Opened:
         """As shown to the asker, who must not see why a source cannot be read."""
         try:
             return self._session(place)
@@ -112,16 +123,16 @@ class Runner:
             _LOGGER.error("the data set %s cannot be opened: %s", place.name, error)  # noqa: TRY400 - the text says it
             raise not_open() from None
 
-    def _session(self, place: Place) -> Session:
-        version, session = self._open.get(place.name, (0, None))
-        if session is None or version != place.version:
-            if session is not None:
+    def _session(self, place: Place) -> Opened:
+        opened = self._open.get(place.name)
+        if opened is None or opened.version != place.version:
+            if opened is not None:
                 self._open.pop(place.name)
-                session.close()
+                opened.session.close()
             catalog = _held_to(read_catalog(place.catalog)[0], place.seconds)
             session = Session(open_source(place.source, catalog), catalog, cast("Ledger", _NoLedger()))
-            self._open[place.name] = (place.version, session)
-        return session
+            opened = self._open[place.name] = Opened(place.version, session, basis_of(session, place))
+        return opened
 
     def _serve(self, person: str) -> None:
         """What was planned for one person makes nothing faster for the next: how long it takes would tell what was asked."""
@@ -133,7 +144,8 @@ class Runner:
         """Ends with one message: planned, refused, or broken. Reads no data."""
         try:
             self._serve(errand.person)
-            found = planned(self._opened(errand.place), errand)
+            opened = self._opened(errand.place)
+            found, plan = planned(opened.session, errand, opened.basis)
         except ShoalError as error:
             wire.send(self._channel, {"refused": error.to_dict()})
         except MemoryError:
@@ -141,16 +153,20 @@ class Runner:
         except Exception as error:  # noqa: BLE001 - its text may hold the statement; its name does not
             wire.send(self._channel, {"broken": type(error).__name__})
         else:
-            wire.send(self._channel, {"planned": found})
+            wire.send(self._channel, {"planned": found}, plan)
 
-    def run(self, errand: Errand) -> None:
-        """Ends with one message: answered, refused, or broken."""
+    def run(self, errand: Errand, plan: bytes) -> None:
+        """Ends with one message: answered, refused, or broken. With a plan made for the errand, it is not planned again."""
         counter = Counter(self._channel, errand)
         try:
             self._serve(errand.person)
             opened = self._opened(errand.place)
-            session = opened.for_user(errand.person, cast("Ledger", counter), errand.seconds)
-            found = session.query_under(errand.sql, KEPT, composition=errand.composition, epsilon=errand.epsilon)
+            session = opened.session.for_user(errand.person, cast("Ledger", counter), errand.seconds)
+            made = unpacked(plan, opened.basis, session)
+            if made is None:
+                found = session.query_under(errand.sql, KEPT, composition=errand.composition, epsilon=errand.epsilon)
+            else:
+                found = session.run_on_one_stack(made, KEPT)
             body = b"" if counter.kept else _bytes_of(found)
         except wire.Gone:
             raise

@@ -1,4 +1,7 @@
-"""The messages between a service and a runner: a JSON object and bytes, each with its length; never pickle."""
+"""The messages between a service and a runner: a JSON object and bytes, each with its length.
+
+The bytes are those of an answer, or of a plan between two runners (`carried`).
+"""
 
 from __future__ import annotations
 

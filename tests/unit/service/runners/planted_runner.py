@@ -11,6 +11,7 @@ from pathlib import Path
 
 from shoal.release import execute
 from shoal.service.runners import runner
+from shoal.session import Session
 
 _run = execute._run
 
@@ -39,7 +40,7 @@ execute._run = unlucky
 _planned = runner.planned
 
 
-def unplannable(opened, errand):
+def unplannable(opened, errand, basis):
     if "AS plan_dies" in errand.sql:
         os.abort()
     if "AS plan_burns" in errand.sql:
@@ -47,7 +48,18 @@ def unplannable(opened, errand):
             pass
     if "AS plan_hogs" in errand.sql:
         bytearray(8 * 2**30)
-    return _planned(opened, errand)
+    return _planned(opened, errand, basis)
 
 
 runner.planned = unplannable
+
+_query_under = Session.query_under
+
+
+def replanned(self, sql, *rest, **options):
+    if "AS plans_again" in sql:
+        raise RuntimeError
+    return _query_under(self, sql, *rest, **options)
+
+
+Session.query_under = replanned

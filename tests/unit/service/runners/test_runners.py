@@ -224,3 +224,21 @@ def test_a_refresh_lets_go_of_files_in_every_process(opened, tmp_path):
 def test_shares_of_memory_are_even_and_never_too_small():
     assert memory.share(1) == max(memory.LEAST, int(memory.machine() * 0.8))
     assert memory.share(10**6) == memory.LEAST
+
+
+def test_a_question_that_was_planned_is_not_planned_again_where_it_runs(opened):
+    """Planning is most of the wait for many questions. After a new version of the data set everything is planned anew."""
+    service = opened(slots=1)
+    assert ask(service, "ann", "plans_again").state == "answered"
+    service._plans._known.clear()
+    job = service.ask(service.people.trusted("bob", "test"), "visits", Question(counting(0.1, "plans_again_too")))
+    assert service.wait(job.id, 60.0).state == "answered"
+
+
+def test_a_plan_of_another_process_is_made_again(opened, monkeypatch):
+    service = opened(slots=1)
+    monkeypatch.setattr(service._plans, "made", lambda _: b"")
+    job = ask(service, "ann", "plans_again")
+    assert (job.state, job.charged, job.error["code"]) == ("failed", False, "E_INTERNAL")
+    monkeypatch.setattr(service._plans, "made", lambda _: b"not a plan")
+    assert ask(service, "ann", "n").state == "answered"
