@@ -107,6 +107,11 @@ def test_every_page_of_a_data_set_has_its_life_total_beside_the_limit(carla, pat
     assert f"<b>ε {total[2]}</b>" in spent
 
 
+def test_long_keys_leave_room_for_numbers(ann):
+    page = ann.answer("SELECT REPEAT('x', 90) AS long, 'x' AS short").text
+    assert re.findall(r'<td class="(\w*)">x', page) == ["long"]
+
+
 def test_downloads_are_the_released_rows(ann):
     place = ann.answer(new_question()).url.path
     rows = ann.get(f"{place}/json").json()["rows"]
@@ -211,6 +216,7 @@ def test_a_risk_report_is_the_custodians_and_runs_nothing(served, carla, ann):
     served.service.keep_risk_report(OPERATOR, "visits", "<script>alert(1)</script>")
     assert 'href="/d/visits/risk"' in carla.get("/d/visits/tune").text
     reply = carla.get("/d/visits/risk")
+    assert "script" not in reply.text
     assert "sandbox" in reply.headers["content-security-policy"]
     assert "script" not in reply.headers["content-security-policy"]
     assert ann.get("/d/visits/risk").status_code == 403

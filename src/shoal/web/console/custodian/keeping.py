@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -16,6 +18,9 @@ from shoal.web.jobs import only
 routes = APIRouter(include_in_schema=False)
 SANDBOX = "sandbox; default-src 'none'; style-src 'unsafe-inline'; img-src data:; frame-ancestors 'none'"
 """A report shows untrusted values: nothing in it runs, and nothing leaves it."""
+
+_SCRIPT = re.compile(r"<script>.*?</script>", re.DOTALL)
+_WITHOUT_BUTTONS = "<style>button.theme, button.more { visibility: hidden } th button { pointer-events: none }</style>"
 
 
 @routes.post("/d/{dataset}/refresh")
@@ -46,4 +51,9 @@ async def risk(request: Request, dataset: str) -> Response:
     """The report of `shoal service risk`, in a sandbox."""
     only(request, set())
     found = await call(service_of(request).risk_report, session_of(request).caller, dataset)
-    return Response(found.encode(), media_type="text/html", headers={"Content-Security-Policy": SANDBOX})
+    return Response(_still(found).encode(), media_type="text/html", headers={"Content-Security-Policy": SANDBOX})
+
+
+def _still(page: str) -> str:
+    """The report without its script, and without buttons that would do nothing; all its details are in sight."""
+    return _SCRIPT.sub("", page).replace("</head>", f"{_WITHOUT_BUTTONS}</head>", 1)
