@@ -27,7 +27,16 @@ from shoal.accounting.spending.asking import LONGEST_DESCRIPTION, Ask, checked_k
 from shoal.accounting.spending.opening import exists, new_header, open_store, start_in_memory, start_store
 from shoal.accounting.spending.pen import CANCELLED, TOO_LARGE, Pen, budget_of, promise_of
 from shoal.accounting.spending.refusals import ended_without_an_answer, too_large_to_keep
-from shoal.accounting.spending.reports import Entry, Standing, accounts_in, entries_of, sums_by, suspensions_of
+from shoal.accounting.spending.reports import (
+    Entry,
+    Raise,
+    Standing,
+    accounts_in,
+    entries_of,
+    raises_of,
+    sums_by,
+    suspensions_of,
+)
 from shoal.accounting.spending.turns import Turns
 from shoal.accounting.stores.check import check_everything, checked_head
 from shoal.accounting.stores.rows import Head, damaged
@@ -408,6 +417,11 @@ class Ledger:
         """Every suspension, oldest first; those in force have no `lifted_at`."""
         with self._looking() as (transaction, _):
             return suspensions_of(transaction)
+
+    def raises(self) -> list[Raise]:
+        """Every time the budget was raised, with the reason, oldest first."""
+        with self._looking() as (transaction, _):
+            return raises_of(transaction)
 
     def told_by_failures(self, least_epsilon: Fraction) -> Told:
         """What failing queries may have revealed, and can still reveal if none costs less than this."""

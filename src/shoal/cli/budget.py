@@ -193,11 +193,16 @@ def check_options(
 
 def lift_suspension(book: Ledger, user: str, because: str | None) -> None:
     """Whoever lifts a suspension sees the query that caused it, first."""
+    show_why(book, user)
+    book.lift(user, because=because or "")
+
+
+def show_why(book: Ledger, user: str) -> None:
+    """The query that suspended somebody."""
     for suspension in in_force(book):
         if suspension.user == user:
             typer.echo(f"Suspended on {suspension.noted_at} by entry {suspension.charge}:", err=True)
             typer.echo(" ".join(suspension.statement.split()), err=True)
-    book.lift(user, because=because or "")
 
 
 def in_force(book: Ledger) -> list[Suspension]:
@@ -268,6 +273,8 @@ def show(book: Ledger) -> None:
     about = "" if book.promise.kind == "owner" else f", {book.promise.label}"
     if book.budget is not None and book.remaining is not None:
         out.print(f"budget     {pair(book.budget.epsilon, book.budget.delta)}   ({book.accountant} composition{about})")
+    for each in book.raises():
+        out.print(f"raised     to {pair(each.epsilon, each.delta)} on {each.noted_at}: {each.because}", markup=False)
     out.print(f"spent      {pair(*book.spent)}")
     if book.remaining is not None:
         out.print(f"remaining  {pair(*book.remaining)}")

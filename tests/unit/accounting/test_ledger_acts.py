@@ -92,6 +92,9 @@ def test_a_budget_can_be_raised_with_a_reason_and_not_lowered(ledger):
     assert refusal(ledger.raise_budget, more, because=" ").code == "E_USAGE"
     ledger.raise_budget(more, because="a second survey")
     assert (ledger.budget, ledger.remaining[0]) == (more, 1)
+    assert [(each.epsilon, each.delta, each.because) for each in ledger.raises()] == [
+        (more.epsilon, more.delta, "a second survey")
+    ]
     ledger.reserve(TENTH)
     assert refusal(ledger.raise_budget, ONE, because="a mistake").code == "E_USAGE"
     check(ledger)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 
 import pytest
@@ -151,6 +152,7 @@ def test_a_budget_is_raised_with_a_reason(shoal, ledger_file):
     assert shoal("budget", "--ledger", str(ledger_file), "--raise", "4,0").status == 2
     done = shoal("budget", "--ledger", str(ledger_file), "--raise", "4,0", "--because", "a second wave")
     assert "remaining  epsilon 4, delta 0" in done.out
+    assert re.search(r"raised     to epsilon 4, delta 0 on [0-9TZ:-]+: a second wave", done.out)
 
 
 @pytest.mark.parametrize("wrong", ["", "5", "x:abc", "1:" + "g" * 3, "-1:" + "0" * 64])

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from fractions import Fraction
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet
 from typer.testing import CliRunner
 from web_server import counting
 
+from shoal.accounting.accountants import Loss
+from shoal.accounting.ledger import Ledger
 from shoal.cli.verbs import app
 
 RUNNER = CliRunner()
@@ -61,3 +66,20 @@ def test_check_counts_one_charge_as_one(tmp_path):
     assert [_counted(n, "charge") for n in (0, 1, 2)] == ["0 charges", "1 charge", "2 charges"]
     RUNNER.invoke(app, ["service", "init", "--home", str(tmp_path / "home")], catch_exceptions=False)
     assert "0 charges are right, and agree." in printed("service", "check", "--home", str(tmp_path / "home"))
+
+
+def test_whoever_lifts_a_suspension_of_a_service_sees_the_statement(tmp_path):
+    (tmp_path / "data").mkdir()
+    parquet.write_table(pa.table({"uid": [1, 2, 3]}), tmp_path / "data" / "visits.parquet")
+    (tmp_path / "shoal.toml").write_text('[tables.visits]\nowner = "uid"\n')
+    home = ["--home", str(tmp_path / "home")]
+    place = [str(tmp_path / "data"), "--catalog", str(tmp_path / "shoal.toml"), "--budget", "3,0"]
+    printed("service", "init", *home)
+    printed("service", "dataset", "add", "visits", *place, *home)
+    book = Ledger.open(tmp_path / "home" / "ledgers" / "visits.db")
+    book.reserve(Loss(Fraction(1, 4), Fraction(0)), user="ann", description="SELECT 1").fail()
+    words = ["service", "lift", "visits", "ann", "--because", "a full disk", *home]
+    run = RUNNER.invoke(app, words, catch_exceptions=False)
+    assert "by entry 1:\nSELECT 1\n" in run.stderr
+    assert run.stdout == "ann may ask visits again.\n"
+    assert not book.is_suspended("ann")

@@ -25,6 +25,10 @@ def ledger_data(book: Ledger, least_epsilon: Fraction) -> dict[str, Any]:
         "anchor": "{}:{}".format(*book.anchor),
         "asked": {promise: amounts(asked) for promise, asked in book.asked_by_promise().items()},
         "accounts": {account: amounts(sums) for account, sums in book.accounts().items()},
+        "raises": [
+            {"noted_at": each.noted_at, **(amounts((each.epsilon, each.delta)) or {}), "because": each.because}
+            for each in book.raises()
+        ],
         "suspensions": [asdict(suspension) for suspension in book.suspensions()],
         "failing": asdict(book.told_by_failures(least_epsilon)),
         "by_user": {user: amounts(spent) for user, spent in book.spent_by_user().items()},

@@ -43,6 +43,16 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
+class Raise:
+    """A larger budget for life, and why."""
+
+    noted_at: str
+    epsilon: Fraction
+    delta: Fraction
+    because: str
+
+
+@dataclass(frozen=True, slots=True)
 class Standing:
     """How a ledger stands at one moment: (ε, δ) left of its budget, and the plain sums (Σε, Σδ) of accounts."""
 
@@ -106,6 +116,15 @@ def suspensions_of(transaction: Transaction) -> list[Suspension]:
             number = in_force.pop(row.user)
             found[number] = replace(found[number], lifted_at=row.noted_at, because=row.description)
     return found
+
+
+def raises_of(transaction: Transaction) -> list[Raise]:
+    """Every time the budget was raised, oldest first."""
+    return [
+        Raise(row.noted_at, amount_of(row.more["epsilon"]), amount_of(row.more["delta"]), row.description)
+        for row in (placed.row for placed in transaction.rows())
+        if row.kind == "raise"
+    ]
 
 
 def sums_by(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli.budget import parse_budget
+from shoal.cli.budget import parse_budget, show_why
 from shoal.cli.output import check_writable, write_json, write_text
 from shoal.cli.serving.serve import HOME, where, whole_days
 from shoal.cli.shared_options import framed
@@ -159,12 +159,13 @@ def lift(
     user: Annotated[str, typer.Argument(metavar="USER")],
     because: Because,
 ) -> Done:
-    """Let a suspended user ask again.
+    """Let a suspended user ask again. Shows the statement that suspended them, first.
 
     [bold]Example[/bold]
 
         shoal service lift visits ann --because "the disk was full"
     """
+    show_why(service.datasets.get(dataset).ledger, user)
     service.lift(operator, dataset, user, because)
     return {"lifted": user}, f"{user} may ask {dataset} again."
 

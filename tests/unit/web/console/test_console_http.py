@@ -200,6 +200,7 @@ def test_a_budget_is_raised_with_a_reason_and_never_lowered(served, carla):
     assert carla.send_form("/d/visits/raise", **raised | {"epsilon": "0.1"}).status_code == 400
     assert carla.send_form("/d/visits/raise", **raised | {"epsilon": "much"}).status_code == 400
     assert carla.send_form("/d/visits/raise", **raised).status_code == 303
+    assert ": the board</span>" in carla.get("/d/visits/budget").text
     assert served.service.datasets.get("visits").ledger.budget.epsilon == before.epsilon + 1
 
 
