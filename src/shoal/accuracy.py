@@ -121,7 +121,7 @@ def _is_open(select: SelectPlan, column: Column) -> bool:
     """Whether the noise depends on limits that are found first."""
     if select.search is None or not _limited(column.call.aggregate):
         return False
-    groups = any(sought.kind == "groups" for sought in select.search.sought)
+    groups = select.total_of is not None or any(sought.kind == "groups" for sought in select.search.sought)
     return groups or select.search.limits(select.columns.index(column))
 
 

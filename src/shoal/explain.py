@@ -126,7 +126,9 @@ def _limits(select: SelectPlan) -> dict[str, Any] | None:
     search = select.search
     if search is None:
         return None
+    of = select.total_of
     return {
+        "those_of_select": None if of is None else of.select + 1,
         "sought": [
             {
                 "limit": THINGS[sought.kind],
@@ -146,6 +148,9 @@ def _limit_lines(limits: dict[str, Any]) -> list[str]:
         f"bin for each owner, ε = {_number(found['epsilon'])}"
         for found in limits["sought"]
     ]
+    if limits["those_of_select"] is not None:
+        groups = f"the groups of private SELECT {limits['those_of_select']}"
+        return [f"limits        those that are found for {groups}; below, an example"]
     example = "; below, an example of it" if any(map(_candidates, limits["sought"])) else ""
     return [*lines, f"limits        step two: ε = {_number(limits['epsilon_of_step_two'])}{example}"]
 

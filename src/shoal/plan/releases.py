@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shoal.params import Bounds
     from shoal.plan.aggregates import Aggregate
     from shoal.plan.expressions import Expression, Position
-    from shoal.plan.limits.sought import Search
+    from shoal.plan.limits.sought import Search, TotalOf
     from shoal.plan.measures import Histogram, Measure
     from shoal.plan.nodes import Field, Node
 
@@ -151,6 +151,8 @@ class SelectPlan:
     """Columns whose limits are public guesses, so what they cut is unknown."""
     domains: tuple[int | None, ...] = ()
     """For each column, the largest number of values COUNT(DISTINCT x) can find, if that is public."""
+    total_of: TotalOf | None = None
+    """If groups are divided by this one number, and it has their limits."""
     one_row: bool = False
     """Whether it is public that an owner has at most one row: an average of owners' averages is then an average of rows."""
 

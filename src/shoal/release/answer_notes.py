@@ -42,6 +42,9 @@ WITHOUT_INTERVAL = " is computed from noisy numbers, and has no interval of its 
 def answer_notes(plan: SelectPlan, groups: int, written: CallsAsWritten) -> tuple[str, ...]:
     """The notes of one private SELECT whose released table has this many groups."""
     limits = [_of_owner(plan), *(_of_column(plan, column, written) for column in plan.columns)]
+    if plan.total_of is not None:
+        call = plan.columns[0].call
+        limits = [f"{written.at(call.position) or call.aggregate.name}, the total, has the limits of its groups."]
     told = [
         *limits,
         *plan.select.notes,

@@ -34,7 +34,7 @@ from shoal.release.computed.draws import draws_for
 from shoal.release.cuts.clamped import beyond_in_words
 from shoal.release.error_bars import error_bars
 from shoal.release.first_rows import chosen_by_noise
-from shoal.release.found_limits import found_limits, kept_of_guesses, notes_of_guesses, notes_of_limits
+from shoal.release.found_limits import Searches, kept_of_guesses, notes_of_guesses, notes_of_limits
 from shoal.release.noisy import Read, owners_needed, owners_that_select, read_bounds, reading, selected, weights_among
 from shoal.release.output_names import with_output_names
 from shoal.release.postprocess import Answer, AnswerTooLargeError, finish, public_rows
@@ -234,8 +234,10 @@ def _run(plan: StatementPlan, engine: Engine, entropy: Entropy, deadline: Deadli
             return release_by_group(ready, engine, key, entropy)
         return release(ready, measure(ready, engine, key, entropy), entropy)
 
-    for number, select in enumerate(with_output_names(plan).selects):
-        found, beyond = found_limits(select, run) if select.search is not None else (None, ())
+    named = with_output_names(plan).selects
+    searched = Searches(named, run)
+    for number, select in enumerate(named):
+        found, beyond = searched.found(number)
         chosen = select if found is None else replace(found.plan, one_row=select.one_row)
         stored = run(chosen)
         limits = notes_of_guesses(chosen) if found is None else tuple(notes_of_limits(select, found, beyond, written))

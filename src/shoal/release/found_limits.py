@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING
 from shoal.accounting.events import LaplaceNoise
 from shoal.release.cuts.clamped import beyond_in_words, what_is_beyond, without_outside
 from shoal.release.cuts.measured import both, what_is_kept
-from shoal.rewrite.limits.choosing import FEWEST_OWNERS, HALF, QUARTER, find, scale_of
+from shoal.rewrite.limits.choosing import FEWEST_OWNERS, HALF, QUARTER, Found, find, scale_of
 from shoal.rewrite.limits.cuts import SAID
+from shoal.rewrite.limits.shared import found_total
 from shoal.rewrite.pipeline import remembered_plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from shoal.plan.limits.sought import Search
+    from shoal.plan.limits.sought import Search, TotalOf
     from shoal.plan.releases import Column, SelectPlan
     from shoal.release.cuts.clamped import Clamped
     from shoal.release.stored_rows import StoredRows
-    from shoal.rewrite.limits.choosing import Found, Kept
+    from shoal.rewrite.limits.choosing import Kept
     from shoal.sql.grammar.source_text import CallsAsWritten
+
+    Result = tuple[Found | None, tuple[Clamped | None, ...]]
 
 THINGS = {
     "groups": "groups per owner",
@@ -35,6 +38,35 @@ THINGS = {
 }
 
 
+class Searches:
+    """What the searches of a statement find, each run once: a total needs those of its groups, which may come after it."""
+
+    def __init__(self, plans: Sequence[SelectPlan], released: Callable[[SelectPlan], StoredRows]) -> None:
+        self._plans = plans
+        self._released = released
+        self._found: dict[int, Result] = {}
+
+    def found(self, number: int) -> tuple[Found | None, tuple[Clamped | None, ...]]:
+        """Step two of a SELECT, if it has two, and what bounds clamp."""
+        if number not in self._found:
+            self._found[number] = self._search(number)
+        return self._found[number]
+
+    def _search(self, number: int) -> Result:
+        plan = self._plans[number]
+        if plan.total_of is not None:
+            return self._of_total(plan, plan.total_of), ()
+        return found_limits(plan, self._released) if plan.search is not None else (None, ())
+
+    def _of_total(self, plan: SelectPlan, of: TotalOf) -> Found | None:
+        """A total has the limits of its groups, and loses what they lose."""
+        found, _ = self.found(of.select)
+        if found is None:
+            return None
+        total = _named(found_total(plan, found.plan, remembered_plan), plan)
+        return Found(total, found.limits, (found.kept[of.position],), ())
+
+
 def found_limits(
     plan: SelectPlan, released: Callable[[SelectPlan], StoredRows]
 ) -> tuple[Found, tuple[Clamped | None, ...]]:
@@ -44,11 +76,16 @@ def found_limits(
     counts = [_counts(histogram, released(histogram)) for histogram in search.histograms]
     found = find(plan, counts, remembered_plan)
     found = replace(found, kept=_with_measured(search, counts, found.kept))
+    return replace(found, plan=_named(found.plan, plan)), _beyond(plan, search, counts)
+
+
+def _named(found: SelectPlan, plan: SelectPlan) -> SelectPlan:
+    """The plan that runs, under the names of the one that was explained."""
     columns = tuple(
         replace(column, call=replace(column.call, field=named.call.field))
-        for column, named in zip(found.plan.columns, plan.columns, strict=True)
+        for column, named in zip(found.columns, plan.columns, strict=True)
     )
-    return replace(found, plan=replace(found.plan, columns=columns)), _beyond(plan, search, counts)
+    return replace(found, columns=columns, total_of=plan.total_of)
 
 
 def _beyond(plan: SelectPlan, search: Search, counts: list[list[float]]) -> tuple[Clamped | None, ...]:
@@ -90,6 +127,8 @@ def notes_of_limits(
 ) -> Iterator[str]:
     """What was found, what it cost, and what it cut."""
     search = plan.search
+    if plan.total_of is not None:
+        return
     assert search is not None  # noqa: S101 - asked of searches only
     if search.finds:
         what = " and ".join(dict.fromkeys(THINGS[sought.kind] for sought in search.sought if not sought.measures))

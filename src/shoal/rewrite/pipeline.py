@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from shoal.accounting.accountants import Loss
-from shoal.errors import InternalError
+from shoal.errors import InternalError, ShoalError
 from shoal.plan.kept_rows import KeptRows
 from shoal.plan.releases import SelectPlan, StatementPlan
 from shoal.plan.traverse import is_owned
@@ -26,6 +26,8 @@ from shoal.rewrite.compose_numerically import compose_numerically
 from shoal.rewrite.infer_bounds import infer_bounds
 from shoal.rewrite.limits.caps import PublicSizes
 from shoal.rewrite.limits.search import Public, loss_of_select, plan_with_limits
+from shoal.rewrite.limits.share_totals import totals_of_shares
+from shoal.rewrite.limits.shared import plan_of_total
 from shoal.rewrite.number_rows import number_rows
 from shoal.rewrite.select_groups import delta_of, select_groups
 from shoal.rewrite.verify.statement import verify
@@ -80,22 +82,35 @@ def plan_query(
     kept = KeptRows(facts, context.references)
     sizes = PublicSizes(catalog, context.symbols.origins, facts)
     owned = [replace(select, one_row_per_owner=has_one_row(context, kept, select.input)) for select in owned]
-    selects = [
-        plan_with_limits(
-            select,
-            lambda part: plan_select(part, composition),
-            remembered_plan,
-            Public(
-                catalog.defaults.population,
-                sizes.groups(select),
-                select.one_row_per_owner,
-                sizes.domains(select),
-            ),
-            f"s{number}",
+
+    def alone(part: PrivateSelect) -> SelectPlan:
+        return plan_select(part, composition)
+
+    def planned(number: int, select: PrivateSelect) -> SelectPlan:
+        public = Public(
+            catalog.defaults.population, sizes.groups(select), select.one_row_per_owner, sizes.domains(select)
         )
-        for number, select in enumerate(owned)
-    ]
+        return plan_with_limits(select, alone, remembered_plan, public, f"s{number}")
+
+    totals = totals_of_shares(bound.root, bound.selects, kept)
+    plans = {number: planned(number, select) for number, select in enumerate(owned) if number not in totals}
+    for number, groups in totals.items():
+        rows = _owned_rows(groups.rows, context, facts)
+        shared = (groups.select, groups.position, plans[groups.select])
+        by = alone, remembered_plan, f"s{number}"
+        total = None if rows is None else plan_of_total(owned[number], rows, shared, by)
+        plans[number] = planned(number, owned[number]) if total is None else total
+    selects = [plans[number] for number in range(len(owned))]
     return verify(_statement(bound, selects, statement, catalog), catalog)
+
+
+def _owned_rows(select: PrivateSelect, context: Context, facts: PublicFacts) -> PrivateSelect | None:
+    """The rows of a total by groups, checked as any SELECT is; None where they would be refused."""
+    try:
+        (rows,) = check_fanout([number_rows(check_ownership(select, context.references), "t")], facts)
+    except ShoalError:
+        return None
+    return rows
 
 
 def remembered_plan(select: PrivateSelect) -> SelectPlan:

@@ -95,6 +95,19 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class TotalOf:
+    """The groups that are divided by a total: the number of their SELECT, whose limits the total has, and the aggregate there.
+
+    `in_pieces`: the total is the sum of what owners have in each group, limited as the groups are; else it has their one limit
+    for all groups.
+    """
+
+    select: int
+    position: int
+    in_pieces: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Search:
     """Step one (a noisy histogram for each limit) and the possible outcomes of step two (a plan for each candidate).
 

@@ -36,6 +36,9 @@ def parts_of(plan: StatementPlan, sources: Mapping[str, Source]) -> Parts:
 def _is_part(plan: StatementPlan, part: Source, whole: Source) -> bool:
     one, other = plan.selects[part.select].select, plan.selects[whole.select].select
     some, every = (select.aggregates[source.column].aggregate for select, source in ((one, part), (other, whole)))
+    of = plan.selects[whole.select].total_of
+    if of is not None and (of.select, of.position) == (part.select, part.column):
+        return True
     if _kind(some) is None or _kind(some) != _kind(every):
         return False
     if part.select == whole.select:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from fractions import Fraction
 
+    from shoal.plan.aggregates import Aggregate
     from shoal.plan.limits.sought import Sought
 
 
@@ -136,16 +137,28 @@ class Maker:
         """One row for each owner and group, and its size."""
         return self._pairs(sought, *self._rows(sought))
 
+    def sums(self, of: Aggregate) -> tuple[Node, Field]:
+        """One row for each owner and group: how many rows are counted there, or their sum."""
+        owner, keys, argument, rows = self._read(of.argument)
+        mine, value = self.field(owner.type), [] if argument is None else [Column(argument.symbol, argument.type)]
+        added = owner_aggregate("COUNT" if of.counts_rows else "SUM", *value)
+        size = self.field(added.type)
+        grouped = ((self.field(key.type), Column(key.symbol, key.type)) for key in keys)
+        keyed = ((mine, Column(owner.symbol, owner.type)), *grouped)
+        return nodes.Aggregate(rows, keyed, ((size, added),), mine.symbol), size
+
     def _rows(self, sought: Sought) -> tuple[Field, list[Field], Field | None, Node]:
         """The rows of the query with owner, keys and the aggregate's argument; listed groups only, where there is a list."""
+        of_call = sought.calls and sought.kind != "all"
+        return self._read(self._select.aggregates[sought.calls[0]].aggregate.argument if of_call else None)
+
+    def _read(self, value: Expression | None) -> tuple[Field, list[Field], Field | None, Node]:
         select, below = self._select, self._select.input
         owner = nodes.field_of(below, below.owner or "")
         mine = self.field(owner.type)
         items: list[tuple[Field, Expression]] = [(mine, Column(owner.symbol, owner.type))]
         keys = [self.field(value.type) for _, value in select.keys]
         items += [(field, value) for field, (_, value) in zip(keys, select.keys, strict=True)]
-        of_call = sought.calls and sought.kind != "all"
-        value = select.aggregates[sought.calls[0]].aggregate.argument if of_call else None
         argument = None if value is None else self.field(value.type)
         if argument is not None and value is not None:
             items.append((argument, value))

@@ -39,6 +39,9 @@ def check_search(plan: SelectPlan) -> None:
     search = plan.search
     require(search is not None, "limits that nobody seeks")
     assert search is not None  # noqa: S101 - just required
+    if plan.total_of is not None:
+        _check_total(plan, search)
+        return
     measured = [limit.measures for limit in search.sought]
     require(plan.select.options.find_limits == (not all(measured)), "limits are sought that were given")
     require(any(measured) == (plan.select.options.measure_cut > 0), "what limits cut is measured that nobody asked for")
@@ -47,9 +50,7 @@ def check_search(plan: SelectPlan) -> None:
     for choice in search.choices:
         check_choice(plan, choice)
     _check_every_choice(search)
-    example = replace(plan, search=None, domains=(), one_row=False)
-    same = (replace(example, select=choice.select, events=choice.events) == choice for choice in search.choices)
-    require(any(same), "a plan explains itself by a step that cannot be taken")
+    _check_example(plan, search)
     known = (*(e for histogram in search.histograms for e in histogram.events),)
     require(plan.events[: len(known)] == known, "what step one draws is not stated")
     require(
@@ -61,6 +62,41 @@ def check_search(plan: SelectPlan) -> None:
         "the losses of a search are added up in a way that nobody knows",
     )
     _check_epsilon(plan, search)
+
+
+def _check_example(plan: SelectPlan, search: Search) -> None:
+    example = replace(plan, search=None, domains=(), one_row=False, total_of=None)
+    same = (replace(example, select=choice.select, events=choice.events) == choice for choice in search.choices)
+    require(any(same), "a plan explains itself by a step that cannot be taken")
+
+
+def _check_total(plan: SelectPlan, search: Search) -> None:
+    """A total that has the limits of other groups seeks none itself: all its ε is for the one plan that will run."""
+    require(search.sought == () and search.histograms == (), "a total seeks limits that its groups have")
+    require(plan.select.options.find_limits and not plan.select.options.measure_cut, "limits of a total were given")
+    require(search.epsilon == plan.select.options.epsilon, "a total costs another ε than was asked")
+    for choice in search.choices:
+        check_choice(plan, choice)
+    _check_example(plan, search)
+    require(any(plan.events == choice.events for choice in search.choices), "what a total draws is not stated")
+    require(all(each.composition == "basic" for each in (plan, *search.choices)), "losses are added up otherwise")
+
+
+def _check_choice_of_total(plan: SelectPlan, choice: SelectPlan, search: Search) -> None:
+    """One number, the requested one, with a limit on what an owner adds to it."""
+    asked, options = plan.select, choice.select.options
+    require(not asked.keys and len(asked.aggregates) == len(choice.select.aggregates) == 1, "a total of another shape")
+    require(asked.options.max_rows_per_owner is None, "rows that were given are sought")
+    wanted = replace(asked.options, find_limits=False, measure_cut=Fraction(0), epsilon=search.epsilon)
+    require(options == replace(wanted, max_rows_per_owner=options.max_rows_per_owner), "other options")
+    require(replace(choice.select, options=asked.options, aggregates=asked.aggregates) == asked, "another total")
+    before, after = asked.aggregates[0], choice.select.aggregates[0]
+    counted = (aggregates.CountRows, aggregates.Sum)
+    require(isinstance(before.aggregate, counted) and isinstance(after.aggregate, counted), "a total of another kind")
+    require(not getattr(after.aggregate, "in_all", False), "a limit of all groups without groups")
+    without = [_without_rows(_unlimited(each)) for each in (before, after)]
+    require(without[0] == without[1], "another total")
+    _check_given(before, after)
 
 
 def _check_every_choice(search: Search) -> None:
@@ -100,6 +136,10 @@ def check_choice(plan: SelectPlan, choice: SelectPlan) -> None:
     search, asked, options = plan.search, plan.select, choice.select.options
     require(search is not None and choice.search is None, "a search inside a search")
     assert search is not None  # noqa: S101 - just required
+    if plan.total_of is not None:
+        _check_choice_of_total(plan, choice, search)
+        _check_as_planned(choice)
+        return
     wanted = replace(asked.options, find_limits=False, measure_cut=Fraction(0), epsilon=search.epsilon)
     in_all = any(limit.kind == "all" for limit in search.sought)
     if in_all:
@@ -124,6 +164,10 @@ def check_choice(plan: SelectPlan, choice: SelectPlan) -> None:
         require(not getattr(before.aggregate, "in_all", False), "a limit of all groups that nobody can name")
         require(_unlimited(before) == _unlimited(after), "step two has other aggregates")
         _check_given(before, after)
+    _check_as_planned(choice)
+
+
+def _check_as_planned(choice: SelectPlan) -> None:
     check_asked(choice)
     check_noises(choice)
     check_events(choice)
@@ -159,6 +203,14 @@ def _unlimited(call: AggregateCall) -> AggregateCall:
     if isinstance(counted, aggregates.Sum):
         counted = replace(counted, in_all=False)
     return replace(call, aggregate=counted, bounds=None, bounds_source="", rows_left_open=False)
+
+
+def _without_rows(call: AggregateCall) -> AggregateCall:
+    if isinstance(call.aggregate, aggregates.CountRows):
+        return replace(call, aggregate=replace(call.aggregate, rows=None))
+    if isinstance(call.aggregate, aggregates.Sum):
+        return replace(call, aggregate=replace(call.aggregate, rows=None))
+    return call
 
 
 def loss_of_search(plan: SelectPlan) -> Loss:

@@ -7,6 +7,7 @@ the accountants. Nothing is shared with the passes that made the plan (a test ch
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from shoal.errors import InternalError
@@ -70,12 +71,33 @@ def _verified(plan: StatementPlan, catalog: Catalog) -> StatementPlan:
         check_asked(step)
         check_noises(step)
         check_events(step)
+    for number, select in enumerate(plan.selects):
+        _check_total(number, select, plan.selects)
     epsilon, delta, loss = total_of(
         [(select, loss_of(select) if select.search is None else loss_of_search(select)) for select in plan.selects]
     )
     require((plan.epsilon, plan.delta) == (epsilon, delta), "what will be charged is not what was asked")
     require(plan.loss == loss, "what will be charged is not what the releases cost")
     return plan
+
+
+def _check_total(number: int, total: SelectPlan, selects: tuple[SelectPlan, ...]) -> None:
+    """A total has the limits of a SELECT with groups, which is searched first: it may not read what the total releases."""
+    if total.total_of is None:
+        return
+    other, position = total.total_of.select, total.total_of.position
+    require(other != number and 0 <= other < len(selects), "a total of groups that are not there")
+    groups = selects[other]
+    require(bool(groups.select.keys) and groups.total_of is None, "a total of what has no groups")
+    require(0 <= position < len(groups.columns), "a total of nothing")
+    read = _parts_of(groups.select, values_below(_values_read(groups.select)))
+    released = (part.node.select for part in read if isinstance(part.node, StoredRows))
+    require(number not in released, "groups that wait for their total")
+    if total.search is not None and groups.search is not None and total.total_of.in_pieces:
+        found = {choice.contribution.groups for choice in groups.search.choices}
+        planned = Counter(choice.contribution.max_rows for choice in total.search.choices)
+        same = found == set(planned) and len(set(planned.values())) == 1
+        require(same, "limits that groups may have, and their total has no plan for")
 
 
 def _steps_of(select: SelectPlan) -> tuple[SelectPlan, ...]:

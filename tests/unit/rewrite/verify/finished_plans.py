@@ -106,6 +106,9 @@ SQL = {
     "c.region, (SELECT COUNT(*) FROM visits v WHERE v.uid = c.uid) AS n FROM customers c) x GROUP BY region",
     "limits that are measured": f"{CLAUSE}({LAPLACE}, measure_cut = 0.05) site, {COUNT}, {TOTAL} {BY_SITE}",
     "plain": "SELECT region, COUNT(*), AVG(age) FROM customers GROUP BY region",
+    "a share of a total": f"WITH g AS ({CLAUSE}(epsilon = 1, delta = 1e-6, max_groups_contributed = AUTO) site, COUNT(*) AS n "
+    f"{BY_SITE}), w AS ({CLAUSE}(epsilon = 1, max_groups_contributed = AUTO) COUNT(*) AS n FROM visits) "
+    "SELECT g.site, 1.0 * g.n / w.n AS share FROM g CROSS JOIN w",
 }
 COMPOSITION = {"numerical": "pld"}
 COLLECTION = "collection"

@@ -105,8 +105,13 @@ CHANGES: dict[tuple[str, str], dict[str, Callable[..., Any]]] = {
     ("SelectPlan", "events"): {"first left out": without_first, "last left out": without_last, "twice": doubled},
     ("SelectPlan", "composition"): {"other": other_composition, "unknown": always("free")},
     ("SelectPlan", "search"): {"none": missing},
-    ("Search", "sought"): {"other bins": lambda old, _h, _p: tuple(replace(s, edges=s.edges[:-1]) for s in old)},
-    ("Search", "histograms"): {"nothing released": lambda old, _h, _p: tuple(replace(h, releases=()) for h in old)},
+    ("SelectPlan", "total_of"): {"none": missing},
+    ("TotalOf", "select"): {"next": one_more, "nowhere": always(99)},
+    ("TotalOf", "position"): {"nowhere": always(99)},
+    ("Search", "sought"): {
+        "other bins": lambda old, _h, _p: tuple(replace(s, edges=s.edges[:-1]) for s in old) or SKIP
+    },
+    ("Search", "histograms"): {"nothing released": lambda old, _h, _p: tuple(replace(h, releases=()) for h in old) or SKIP},
     ("Search", "choices"): {
         "nothing released": lambda old, _h, _p: tuple(replace(c, releases=()) for c in old),
         "first left out": unless_one_is_left,
@@ -320,6 +325,7 @@ HARMLESS: dict[tuple[str, str], str] = {
     ("SelectPlan", "guessed"): AFTERWARDS,
     ("SelectPlan", "domains"): AFTERWARDS,
     ("SelectPlan", "one_row"): AFTERWARDS,
+    ("TotalOf", "in_pieces"): "it decides which of the plans that were charged for runs",
     ("Sought", "domain"): AFTERWARDS,
     ("PrivateSelect", "groups_note"): WORDS,
     ("PrivateSelect", "notes"): WORDS,

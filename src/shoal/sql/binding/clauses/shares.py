@@ -56,8 +56,8 @@ def shares_of(
 def _share(quotient: Call, calls: Mapping[str, AggregateCall]) -> Share | None:
     if quotient.function != "divide" or quotient.type.kind not in FLOATS:
         return None
-    factors, part = _without_factors(quotient.arguments[0])
-    others, whole = _without_factors(quotient.arguments[1], nullif=True)
+    factors, part = without_factors(quotient.arguments[0])
+    others, whole = without_factors(quotient.arguments[1], nullif=True)
     if not isinstance(part, Column) or not isinstance(whole, Column) or others:
         return None
     counted, of_all = calls.get(part.symbol), calls.get(whole.symbol)
@@ -74,19 +74,19 @@ def _is_open_count(call: AggregateCall) -> bool:
     return call.aggregate.counts_rows and call.aggregate.sought_limit(call) == "rows" and not said
 
 
-def _without_factors(expression: Expression, *, nullif: bool = False) -> tuple[tuple[Expression, ...], Expression]:
+def without_factors(expression: Expression, *, nullif: bool = False) -> tuple[tuple[Expression, ...], Expression]:
     """A product as its constants and the rest; what only changes the type is left out."""
     match expression:
         case Cast() if (
             expression.type.kind in FLOATS or expression.value.type.kind is Kind.INTEGER is expression.type.kind
         ):
-            return _without_factors(expression.value, nullif=nullif)
+            return without_factors(expression.value, nullif=nullif)
         case Call(function="nullif", arguments=(first, *_)) if nullif:
-            return _without_factors(first, nullif=True)
+            return without_factors(first, nullif=True)
         case Call(function="multiply", arguments=(first, second)):
             for constant, rest in ((first, second), (second, first)):
                 if _is_constant(constant):
-                    factors, inner = _without_factors(rest, nullif=nullif)
+                    factors, inner = without_factors(rest, nullif=nullif)
                     return (constant, *factors), inner
     return (), expression
 
