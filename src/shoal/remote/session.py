@@ -173,7 +173,7 @@ class RemoteSession:
     ) -> Any:
         body = {"sql": sql, "composition": composition, "wait": wait}
         body |= {name: value for name, value in said.items() if value is not None}
-        headers = {"Idempotency-Key": key or new_key()}
+        headers = {"Idempotency-Key": new_key() if key is None else key}
         kind = "application/json" if as_job else MEDIA_TYPE
         reply = self.send("POST", self._path("query"), body=body, headers=headers | {"Accept": kind})
         if reply.status_code == 202:

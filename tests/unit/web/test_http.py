@@ -111,6 +111,12 @@ def test_a_job_can_be_polled_and_cancelled(ann):
         assert ann.delete(f"/v1/jobs/{job['job']}").json()["state"] == "answered"
 
 
+@pytest.mark.parametrize("key", ["", "k" * 257, "\x7f"])
+def test_a_key_that_is_none_is_refused_and_never_taken_for_no_key(ann, key):
+    headers = {"Idempotency-Key": key}
+    assert code_of(asked(ann, new_question(), headers=headers)) == (400, "E_USAGE")
+
+
 def test_the_same_key_is_the_same_answer_and_another_body_is_refused(ann):
     sql, headers = new_question(), {"Idempotency-Key": "k1"}
     replies = [asked(ann, sql, fresh=True, headers=headers).json() for _ in range(3)]

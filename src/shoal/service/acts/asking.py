@@ -49,7 +49,7 @@ class Asking(Core):
         if self._ending:
             raise ShoalError("E_BUSY", "The service is ending.", hint="Send it again in a minute.")
         dataset, grants = self._opened_to(caller, name)
-        request = Request.of(caller.name, name, key or random_id("none-"), question.canonical)
+        request = Request.of(caller.name, name, random_id("none-") if key is None else key, question.canonical)
         with self.store.reading() as rows:
             known = jobs.under_request(rows, request.key)
         if known is not None:
