@@ -33,7 +33,9 @@ def read_json_lines(paths: Iterable[Path], declared: Mapping[str, str], names: I
     import pyarrow as pa
 
     rows = [row for path in paths for row in _rows(path)]
-    columns = [*dict.fromkeys(names)] or [*dict.fromkeys(key for row in rows[:FIRST_ROWS] for key in row)]
+    columns = [*dict.fromkeys(names)] or [
+        *dict.fromkeys(key for row in rows[:FIRST_ROWS] for key in row if _is_name(key))
+    ]
     if not columns or len(columns) > MOST_COLUMNS or len({name.lower() for name in columns}) < len(columns):
         raise ShoalError(
             "E_SOURCE",
@@ -42,6 +44,11 @@ def read_json_lines(paths: Iterable[Path], declared: Mapping[str, str], names: I
         )
     found = {name: pa.array([_text(_value(row, name)) for row in rows], pa.string()) for name in columns}
     return with_types(pa.table(found), declared)
+
+
+def _is_name(key: str) -> bool:
+    """Whether a column can have this name: the engine has none of no letters, with zero bytes, or with halves of characters."""
+    return bool(key) and "\0" not in key and not any("\ud800" <= letter <= "\udfff" for letter in key)
 
 
 def _value(row: Mapping[str, Any], name: str) -> Any:

@@ -221,3 +221,12 @@ def test_columns_of_json_lines_stand_in_the_order_of_the_catalog(tmp_path):
         with connect(path, catalog=catalog) as session:
             faces.append(list(session.tables()["visits"]["columns"]))
     assert faces == [["uid", "spend", "site"]] * 2
+
+
+@pytest.mark.parametrize("key", ["", "\\u0000", "a\\u0000b", "\\ud800"])
+def test_keys_that_no_column_can_have_are_left_out(tmp_path, key):
+    """One line with such a key ended the opening of its file in an error of the engine, which names the query and has no code."""
+    lines = [f'{{"uid": {n}, "x": 1}}' for n in range(60)] + [f'{{"uid": 7, "{key}": 1}}']
+    (tmp_path / "visits.jsonl").write_text("\n".join(lines))
+    with connect(tmp_path, {"tables": {"visits": {"owner": "uid"}}}) as session:
+        assert [name for name, _ in session._schemas["visits"]] == ["uid", "x"]
