@@ -134,7 +134,7 @@ class Tuning:
 
     def to_dict(self) -> dict[str, Any]:
         """For machines."""
-        return {"settings": [asdict(one) for one in self.settings], "warning": NOT_PRIVATE}
+        return {"settings": [asdict(one) for one in self.settings], "warning": NOT_PRIVATE.replace("Not", "not", 1)}
 
     def to_html(self, path: str | Path | None = None) -> str:
         """One page without network; written to a file where one is named."""

@@ -82,7 +82,7 @@ def test_the_grid_is_every_combination(table):
     )
     assert len(found.settings) == 12
     assert {one.delta for one in found.settings} == {1e-7}
-    assert found.to_dict()["warning"].startswith("Not private")
+    assert found.to_dict()["warning"].startswith("not private")
     assert "Not private" in found.to_html()
     assert "max_groups_contributed = 1" in found.options(0)["sql"]
 

@@ -175,7 +175,7 @@ def test_a_custodian_looks_at_raw_figures_and_the_looks_are_counted(ann, carla):
     path = "/v1/datasets/visits/tune"
     assert code_of(ann.post(path, json=body)) == (403, "E_FORBIDDEN")
     first = carla.post(path, json=body | {"epsilon": [0.5, 1], "groups": [1, 2], "bounds": {"n": [[0, 2]]}}).json()
-    assert (len(first["settings"]), first["looked"], first["warning"][:11]) == (4, 4, "Not private")
+    assert (len(first["settings"]), first["looked"], first["warning"][:11]) == (4, 4, "not private")
     assert carla.post(path, json=body).json()["looked"] == 5
     assert carla.get("/v1/log", params={"after": 1, "limit": 1000}).json()["log"][-1]["action"] == "tune"
 
