@@ -36,6 +36,8 @@ HALF_AN_OWNER = 0.5
 """Fewer owners than this count as none: otherwise every octave up to the last would add as much as the one before."""
 NEIGHBOURS = (2, 3, 4, 5)
 """How many neighbouring bins may stand out together."""
+WINDOWS, SURE_OF_MANY = (5, 6, 8, 10), 2.5
+"""Widths in which owners that stand out in no bin are looked for, and the standard deviations that they must exceed together."""
 NEAR = 2
 """Bins this close behind the last one that stands out need no more than any bin."""
 UNSEEN = 2.0
@@ -135,7 +137,7 @@ def read_histogram(
     noisy = np.array(counts, dtype=np.float64)
     middles = np.concatenate([middles, middles[-1] * 2.0 ** np.arange(1, beyond + 1)])
     high = _standing_out(noisy, scale, middles, noisy if whole is None else np.array(whole, dtype=np.float64))
-    if not len(high):
+    if not len(high) or spread_out(noisy[int(high[-1]) + 1 :], scale) > float(noisy[high].sum()):
         return HistogramReading(middles, np.zeros(len(middles)), np.zeros(len(middles)), found=False)
     top = int(high[-1])
     heaviness = 1.0 if beyond and top == len(noisy) - 1 else heaviness_of(noisy, top, slow, math.sqrt(2) * scale)
@@ -248,6 +250,18 @@ def _standing_out(
         else:
             found |= _together(noisy, position, scale, further)
     return np.array(sorted(found), dtype=np.int64)
+
+
+def spread_out(noisy: Sequence[float] | NDArray[np.float64], scale: float) -> float:
+    """About how many owners are in several bins together of which none stands out; 0 if noise explains them.
+
+    Where these are more than those that stand out, what stands out is a bin that noise has filled: a hundred owners in ten octaves
+    hide behind noise one by one, and a false bin far below them would be the limit of all.
+    """
+    counts, deviation = np.array(noisy, dtype=np.float64), math.sqrt(2) * scale
+    sums = [np.convolve(counts, np.ones(width), mode="valid") for width in WINDOWS if width <= len(counts)]
+    far = SURE_OF_MANY * deviation * np.sqrt([width for width in WINDOWS if width <= len(counts)])
+    return max((float(each.max()) for each, least in zip(sums, far, strict=True) if each.max() > least), default=0.0)
 
 
 def _surest(noisy: NDArray[np.float64]) -> int:

@@ -427,7 +427,9 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
             )
         else:
             needed = owners_needed(plan.histograms[column.histogram])
-            said = f"{column.call.aggregate.without_bounds.format(paid=paid, needed=needed)}."
+            aggregate = column.call.aggregate
+            remedy = aggregate.without_bounds.format(paid=paid, needed=needed, argument=aggregate.bounds_argument)
+            said = f"{remedy}."
         # What was paid once is reported once.
         names.setdefault((column.histogram, said), []).append(name)
     return tuple(f"{', '.join(dict.fromkeys(who))}: {said}" for (_, said), who in names.items())

@@ -185,3 +185,21 @@ def test_chance_adds_to_what_a_heavy_tail_is_feared_to_hold_of_one_total():
     spread = float(calm.pessimistic[6:] @ middles[6:] ** 2) ** 0.5
     assert more == pytest.approx(limit_choice.CHANCE * reading.heaviness**2 * spread, rel=1e-6)
     assert np.array_equal(feared(light, one_total=True).pessimistic, feared(light, one_total=False).pessimistic)
+
+
+def test_a_bin_that_noise_filled_does_not_outdo_owners_who_are_spread():
+    """Ninety owners in nine octaves hide one by one; a bin far below them holds 35, which is noise."""
+    edges = [2.0**power for power in range(-10, 31)]
+    middles = middles_of(edges, whole=False)
+    counts = np.zeros(len(edges) + 1)
+    counts[4] = 35
+    assert read_histogram(counts, 4.5, middles, slow=0.5).found
+    counts[14:25] = [9, -4, 12, 3, 13, -2, 12, 4, 11, -3, 12]
+    assert not read_histogram(counts, 4.5, middles, slow=0.5).found
+
+
+def test_what_stands_out_is_found_whatever_few_owners_lie_beyond():
+    reading = read_histogram([400, 300, 8, 9, 7, 8, 9], 4.5, MIDDLES, slow=0.5)
+    assert reading.found
+    assert reading.owners[:2].tolist() == [400, 300]
+    assert limit_choice.spread_out([8, 9, 7, 8, 9], 4.5) < 400 < limit_choice.spread_out([100] * 6, 4.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -91,6 +93,16 @@ def test_a_cell_without_bounds_says_how_many_owners_finding_them_takes(session):
     # An empty bin stands out by chance in 3 of 100 answers: six of them in a row do so once in 10⁹ runs.
     said = [notes(session, f"{CLAUSE}(epsilon = 0.001) SUM(town) FROM orders") for _ in range(6)]
     assert any("so the cell is NULL" in each and "Finding them takes about" in each for each in said)
+
+
+@pytest.mark.parametrize("name", ["SUM", "AVG", "MIN", "MAX", "MEDIAN", "STDDEV"])
+def test_what_to_write_instead_of_a_cell_without_bounds_is_understood(session, name):
+    # As above: none of six.
+    said = " ".join(notes(session, f"{CLAUSE}(epsilon = 0.001) {name}(town) FROM orders") for _ in range(6))
+    argument = re.search(r"after the column: (\w+ => \(0, 100\))", said)
+    assert argument is not None
+    (row,) = session.query(f"{CLAUSE}(epsilon = 1) {name}(town, {argument[1]}) AS x FROM orders").to_dicts()
+    assert row["x"] is not None
 
 
 def test_an_error_bar_larger_than_the_number_warns(session):

@@ -80,9 +80,11 @@ class Aggregate(ABC):
 
     needs_owners = False
     """Whether the expected error depends on how many owners a group has."""
+    bounds_argument = "contribution_bounds_per_group"
+    """What a query calls its bounds."""
     without_bounds = (
         "no bounds could be found privately{paid}, so the cell is NULL; give bounds in the query "
-        "(after the column: contribution_bounds_per_group => (0, 100)) or in the catalog (bounds = [0, 100] of the column). "
+        "(after the column: {argument} => (0, 100)) or in the catalog (bounds = [0, 100] of the column). "
         "Finding them takes about {needed} with values of one size"
     )
     without_bounds_there = "NULL there"
@@ -200,6 +202,7 @@ class KeptRows(Aggregate):
 
     __slots__ = ()
     rows: int
+    bounds_argument = "contribution_bounds_per_row"
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
         """How many rows, and how they are clamped."""

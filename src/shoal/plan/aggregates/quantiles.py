@@ -110,6 +110,7 @@ class Extreme(Aggregate):
     argument: Expression
     side: str
     rows = 1
+    bounds_argument = "contribution_bounds_per_row"
     type = DOUBLE
     shares = (Fraction(1),)
 

@@ -150,9 +150,17 @@ def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float], *, 
     half = len(counts) // 2
     both = [up + down for up, down in zip(counts[:half], counts[half:], strict=True)]
     sides = read(counts[:half], scale_of(histogram), both), read(counts[half:], scale_of(histogram), both)
-    if sides[0].found != sides[1].found:
+    if sides[0].found != sides[1].found and not _outweighed(sides, (counts[:half], counts[half:]), scale_of(histogram)):
         return replace(sides[0] if sides[0].found else sides[1], sides=sides)
     return replace(read(both, math.sqrt(2) * scale_of(histogram)), sides=sides)
+
+
+def _outweighed(
+    sides: tuple[HistogramReading, HistogramReading], counts: tuple[Sequence[float], Sequence[float]], scale: float
+) -> bool:
+    """Whether the side that was not found seems to have more owners than the one that was."""
+    found = 0 if sides[0].found else 1
+    return limit_choice.spread_out(counts[1 - found], scale) > sides[found].total
 
 
 def _is_open_ended(sought: Sought) -> bool:
