@@ -223,3 +223,18 @@ def test_what_is_declared_is_not_proposed_again_and_birth_dates_never_are(shoal,
     assert again.status == 0, again.err
     assert "dates:" not in again.out
     assert "few values:" not in again.out
+
+
+def test_numbers_that_are_0_and_1_are_told_and_written_down_only_when_asked(shoal, in_shop):
+    lines = [f"{n},{n % 2},{n % 3},{n % 2}.5" for n in range(90)]
+    (in_shop / "people.csv").write_text("customer_id,survived,class,fare\n" + "\n".join(lines), encoding="utf-8")
+    done = shoal("init", "people.csv", "-o", "first.toml")
+    assert "0 and 1: survived. " in done.out
+    assert "--public-values people.survived writes it down" in done.out
+    catalog = tomllib.loads((in_shop / "first.toml").read_text(encoding="utf-8"))
+    assert "values" not in catalog["tables"]["people"].get("columns", {}).get("survived", {})
+    again = shoal("init", "people.csv", "-o", "first.toml", "--force", "--public-values", "people.survived")
+    assert again.status == 0, again.err
+    assert "0 and 1:" not in again.out
+    catalog = tomllib.loads((in_shop / "first.toml").read_text(encoding="utf-8"))
+    assert catalog["tables"]["people"]["columns"]["survived"]["values"] == [0, 1]

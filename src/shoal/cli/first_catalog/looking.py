@@ -63,6 +63,8 @@ class Looked:
     """What stands before or after every number, such as $ or %."""
     misread: bool = False
     """Whether the misfits are NULL for queries, because a type was guessed for a file that has none."""
+    is_yes_or_no: bool = False
+    """Whether whole numbers are 0 and 1, and nothing else."""
     is_time: bool = False
     """Whether the column is stored as dates or timestamps."""
 
@@ -114,7 +116,7 @@ def count_missing(engine: Engine, table: str, column: str) -> int:
 def judged(name: str, values: Counter[object], kind: Kind) -> Looked:
     """What the values of a column say about it."""
     if kind is not Kind.TEXT:
-        return Looked(values.total(), len(values), {})
+        return Looked(values.total(), len(values), {}, is_yes_or_no=kind is Kind.INTEGER and set(values) == {0, 1})
     texts = {str(value): number for value, number in values.items()}
     missing = {value: number for value, number in texts.items() if value.strip().lower() in MISSING}
     rest = {value: number for value, number in texts.items() if value not in missing}

@@ -52,6 +52,12 @@ def worth_a_look(found: Findings, declared: Collection[tuple[str, str]] = ()) ->
             f"say so: --public-values {_example(few, _KNOWN_LISTS)} writes it down, and its groups always appear, however few "
             "owners they have."
         )
+    flags = [(table, name) for table, name, each in columns if each.is_yes_or_no]
+    if flags:
+        lines.append(
+            f"  0 and 1: {_named(flags, one_table=len(found) == 1)}. Where everybody knows that nothing else can be there, say so: "
+            f"--public-values {_all(flags)} writes it down, and an average of it is a share of people without a search for bounds."
+        )
     times = [(table, name) for table, name, each in columns if each.has_days and _OF_A_PERSON.search(name) is None]
     if times:
         lines.append(
@@ -70,6 +76,11 @@ def _is_short_list(name: str, looked: Looked) -> bool:
 def _example(columns: list[tuple[str, str]], known: re.Pattern[str]) -> str:
     """The column that a custodian is most likely to declare, as the command line takes it."""
     return shlex.quote(".".join(next((each for each in columns if known.search(each[1])), columns[0])))
+
+
+def _all(columns: list[tuple[str, str]]) -> str:
+    """Columns as the command line takes them."""
+    return shlex.quote(",".join(".".join(each) for each in columns[:MOST_NAMED]))
 
 
 def _named(columns: list[tuple[str, str]], *, one_table: bool) -> str:
