@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
@@ -91,7 +92,9 @@ def answer_view(result: Result, level: float, column: str | None, unit: str) -> 
     rows = rows_of(next(result.parts()).intervals(level).to_arrow().slice(0, MOST_ROWS))
     names = result.columns
     numbers = [name for name in names if rows and f"{name}_low" in rows[0]]
-    if column is not None and column not in numbers:
+    table = result.to_arrow()
+    charted = [name for name in numbers if not pa.types.is_list(table.schema.field(name).type)]
+    if column is not None and column not in charted:
         raise ShoalError("E_USAGE", "There is no such number in this answer.", hint="Choose one of its columns.")
     means = meaning(result.epsilon, result.delta).to_dict(unit=unit) if result.epsilon else None
     return {
@@ -101,8 +104,9 @@ def answer_view(result: Result, level: float, column: str | None, unit: str) -> 
         "level": level,
         "level_text": percent(level),
         "numbers": numbers,
-        "chart": _chart(result, level, column or (numbers[0] if numbers else None), numbers),
-        "column": column or (numbers[0] if numbers else None),
+        "charted": charted,
+        "chart": _chart(result, level, column or next(iter(charted), None), numbers),
+        "column": column or next(iter(charted), None),
         "epsilon": result.epsilon,
         "delta": result.delta,
         "cost": result.cost,
@@ -114,17 +118,24 @@ def answer_view(result: Result, level: float, column: str | None, unit: str) -> 
 
 
 def _shown(row: dict[str, Any], name: str, *, is_number: bool) -> tuple[str, str]:
-    """A cell, and its error bar."""
+    """A cell, and its error bar; of a list, those of each number."""
     value = row[name]
-    if not is_number or isinstance(value, (str, list)):
+    if not is_number or isinstance(value, str):
         return cell(value), ""
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     if value is None or low is None or high is None:
         return cell(value), ""
+    if isinstance(value, list):
+        each = zip(value, low, high, strict=True)
+        return "; ".join(map(cell, value)), "; ".join(_bar(*one) for one in each)
+    return cell(value), _bar(value, low, high)
+
+
+def _bar(value: Any, low: float, high: float) -> str:
     below, above = float(value) - low, high - float(value)
     if abs(below - above) <= 1e-9 * max(1.0, abs(above)):
-        return cell(value), f"± {number(above)}"
-    return cell(value), f"{number(low)} to {number(high)}"
+        return f"± {number(above)}"
+    return f"{number(low)} to {number(high)}"
 
 
 # ---- which chart --------------------------------------------------------------------------------------------------

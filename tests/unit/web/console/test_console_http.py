@@ -109,7 +109,19 @@ def test_every_page_of_a_data_set_has_its_life_total_beside_the_limit(carla, pat
 
 def test_long_keys_leave_room_for_numbers(ann):
     page = ann.answer("SELECT REPEAT('x', 90) AS long, 'x' AS short").text
-    assert re.findall(r'<td class="(\w*)">x', page) == ["long"]
+    assert re.findall(r'<td class="(\w*)">x', page) == ["long", ""]
+
+
+def test_a_list_of_quantiles_is_shown_number_by_number_beside_a_chart_of_the_others(ann):
+    found = "QUANTILE_CONT(LENGTH(site), [0.25, 0.75], contribution_bounds_per_row => (0, 5)) AS q, COUNT(*) AS n"
+    sql = f"SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.05) {found} FROM visits"
+    sent = ann.answer(sql)
+    (rows,) = ann.get(f"{sent.url.path}/json").json()["rows"]
+    value, bars = re.findall(r'<td class="number[^"]*">([^<]*)</td>', sent.text)[:2]
+    assert [float(each.replace(",", "")) for each in value.split("; ")] == pytest.approx(rows["q"], rel=1e-3)
+    assert len(bars.split("; ")) == 2
+    assert "n with 95% error bars" in sent.text
+    assert ann.get(f"{sent.url.path}?column=q").status_code == 400
 
 
 def test_downloads_are_the_released_rows(ann):
