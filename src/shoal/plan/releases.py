@@ -73,6 +73,8 @@ class PrivateSelect:
     position: Position = dataclass_field(default=None, compare=False)
     one_row_per_owner: bool = False
     """An owner's sum, mean and only row are the same number, so they share the search for bounds. Privacy never depends on it."""
+    population: int | None = None
+    """About how many owners there are, if that is public: how much of ε a search for bounds gets."""
 
 
 @dataclass(frozen=True, slots=True)

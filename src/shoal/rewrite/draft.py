@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from shoal.plan.releases import Contribution, Inferred, PrivateSelect
 
 
+MANY_OWNERS, LEAST_OF_MEANS = 8_000, Fraction(1, 3)
+"""From so many owners times ε on, finding bounds of averages gets less, down to a third of what the average gets."""
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """One additive release to be made: a measure, its bounds, and in how many coordinates one owner shows.
@@ -64,7 +68,12 @@ class Draft:
             return Fraction(1)
         readers = [other for other in self.units if other.histogram == unit.histogram]
         means = all(self._averages_owners(other) for other in readers)
-        return len(readers) / (len(readers) + (of_means if means else Fraction(1)))
+        return len(readers) / (len(readers) + (self._of_means(of_means) if means else Fraction(1)))
+
+    def _of_means(self, usual: Fraction) -> Fraction:
+        """Many owners are seen with less of ε. Without groups noise is small anyway, and what lies beyond bounds decides."""
+        owners = (self.select.population or 0) * self.select.options.epsilon if self.select.keys else Fraction(0)
+        return usual if owners <= MANY_OWNERS else max(min(usual, LEAST_OF_MEANS), usual * MANY_OWNERS / owners)
 
     def _averages_owners(self, unit: Unit) -> bool:
         return any(self.parts[index].measure.averages_owners for index in unit.parts)

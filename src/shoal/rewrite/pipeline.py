@@ -81,7 +81,14 @@ def plan_query(
     owned = check_fanout(owned, facts)
     kept = KeptRows(facts, context.references)
     sizes = PublicSizes(catalog, context.symbols.origins, facts)
-    owned = [replace(select, one_row_per_owner=has_one_row(context, kept, select.input)) for select in owned]
+    owned = [
+        replace(
+            select,
+            one_row_per_owner=has_one_row(context, kept, select.input),
+            population=catalog.defaults.population,
+        )
+        for select in owned
+    ]
 
     def alone(part: PrivateSelect) -> SelectPlan:
         return plan_select(part, composition)

@@ -161,3 +161,24 @@ def test_averages_have_the_error_of_the_closed_form():
     assert np.mean(errors) == pytest.approx(float(noise.scale), rel=0.13)
     assert float(noise.scale * noise.grid) == pytest.approx(2 * 8 / 0.75, rel=1e-6)
     assert plan.columns[0].call.aggregate.finish((lower, upper)).max() < 8 * 0.05
+
+
+@pytest.mark.parametrize(
+    ("population", "keys", "share"),
+    [
+        (None, "k, ", Fraction(1, 2)),
+        (8_000, "k, ", Fraction(1, 2)),
+        (16_000, "k, ", Fraction(1, 3)),
+        (10**6, "k, ", Fraction(1, 4)),
+        (10**6, "", Fraction(1, 2)),
+    ],
+)
+def test_many_owners_are_seen_with_less_of_epsilon(population, keys, share):
+    defaults = {"population": population} if population else {}
+    catalog = shoal.Catalog.from_dict({"tables": {"t": {"owner": "uid"}}, "defaults": defaults})
+    listed = ", max_groups_contributed = 1, group_selection_strategy = PUBLIC_GROUPS" if keys else ""
+    asked = f"{CLAUSE}(epsilon = 1, noise = LAPLACE{listed}) {keys}"
+    source = "FROM (VALUES ('a'), ('b')) AS l(k) LEFT JOIN t USING (k) GROUP BY k" if keys else "FROM t"
+    with shoal.connect(table((1.0,)), catalog=catalog) as session:
+        (plan,) = session.plan(f"{asked}AVG(x) AS mean {source}").selects
+    assert float(plan.histograms[0].noise.epsilon) == pytest.approx(float(share))

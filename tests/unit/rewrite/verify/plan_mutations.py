@@ -325,6 +325,7 @@ HARMLESS: dict[tuple[str, str], str] = {
     ("SelectPlan", "guessed"): AFTERWARDS,
     ("SelectPlan", "domains"): AFTERWARDS,
     ("SelectPlan", "one_row"): AFTERWARDS,
+    ("PrivateSelect", "population"): "it decides how ε is shared, and what is shared is derived from the noise",
     ("TotalOf", "in_pieces"): "it decides which of the plans that were charged for runs",
     ("Sought", "domain"): AFTERWARDS,
     ("PrivateSelect", "groups_note"): WORDS,
