@@ -157,3 +157,14 @@ def test_zeros_alone_are_no_bounds():
         assert (row["a"] is None and any(note.startswith("a: no bounds") for note in result.notes)) or (
             row["a_low"] < row["a_high"]
         )
+
+
+def test_the_note_about_averages_of_owners_names_the_average_of_rows(session):
+    said = notes(session, f"{CLAUSE}(epsilon = 100) AVG(town) FROM orders")
+    written = re.search(r"The average of rows may be another: (SUM\(town\) / COUNT\(town\))\.", said)
+    assert written is not None
+    # The average is 9.5.
+    (row,) = session.query(f"{CLAUSE}(epsilon = 100) {written[1]} AS a FROM orders").to_dicts()
+    assert 5 < row["a"] < 15
+    computed = notes(session, f"{CLAUSE}(epsilon = 100) AVG(ABS(town)) FROM orders")
+    assert "The average of rows may be another: SUM(x) / COUNT(x)." in computed
