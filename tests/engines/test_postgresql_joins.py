@@ -132,3 +132,43 @@ def test_rules_about_rows_that_look_at_pairs_are_read_too(server):
             "DROP TABLE pairs.ruled; REVOKE ALL ON SCHEMA pairs FROM ruled; REVOKE ALL ON ALL TABLES "
             "IN SCHEMA pairs FROM ruled; DROP ROLE ruled"
         )
+
+
+REPEATS = {
+    "a join": "SELECT p.uid, p.note, v.visit FROM notes.visits v JOIN notes.people p ON v.uid = p.id",
+    "different rows": "SELECT DISTINCT p.uid, p.note, v.visit FROM notes.visits v JOIN notes.people p ON v.uid = p.id",
+    "groups": "SELECT p.uid, max(p.note) AS note, v.visit FROM notes.visits v JOIN notes.people p ON v.uid = p.id "
+    "GROUP BY p.uid, v.visit",
+}
+
+
+@pytest.fixture(scope="module")
+def notes(postgres_database):
+    """One owner has 20,000 visits and a note of 2 MB."""
+    url, connection = postgres_database
+    connection.execute(
+        "DROP SCHEMA IF EXISTS notes CASCADE; CREATE SCHEMA notes; "
+        "CREATE TABLE notes.people (id int PRIMARY KEY, uid bigint, note text, name text); "
+        "INSERT INTO notes.people SELECT g, g, CASE WHEN g = 7 THEN repeat('p', 2000000) ELSE 'p' END, 'n' "
+        "FROM generate_series(0, 299) g; CREATE TABLE notes.visits AS SELECT CASE WHEN g < 3000 THEN g % 300 ELSE 7 END AS uid, "
+        "g AS visit FROM generate_series(0, 22999) g"
+    )
+    yield url, connection
+    connection.execute("DROP SCHEMA notes CASCADE")
+
+
+@pytest.mark.parametrize("query", REPEATS.values(), ids=REPEATS)
+def test_a_view_that_hands_a_long_string_to_many_rows_is_not_opened(notes, query):
+    """Without it, DISTINCT over 20,000 such rows took 43 seconds, where everybody else's took 1.5."""
+    url, connection = notes
+    with pytest.raises(shoal.ShoalError) as refused:
+        opened(url, query)
+    assert refused.value.code == "E_CATALOG"
+    assert "may repeat long strings" in str(refused.value)
+    opened(url, query, trusted_view=True).close()
+    opened(url, query.replace("note", "name").replace("names.", "notes.")).close()
+    connection.execute("UPDATE notes.people SET note = 'p' WHERE id = 7")
+    try:
+        opened(url, query).close()
+    finally:
+        connection.execute("UPDATE notes.people SET note = repeat('p', 2000000) WHERE id = 7")

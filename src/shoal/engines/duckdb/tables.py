@@ -11,7 +11,7 @@ from sqlglot import exp
 from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.checking.reading import UnwrittenError
-from shoal.engines.duckdb.checking.string_bounds import LONG, Asked, Strings
+from shoal.engines.duckdb.checking.string_bounds import LONG, Statistics, Strings
 from shoal.engines.duckdb.connection import BATCH_ROWS, Connected
 from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.duckdb.views import Stored, fragile, read_in_copy, read_in_place, refuse_many_pairs
@@ -113,7 +113,7 @@ class KnownTables(Connected):
     def _refuse_fragile(self, view: str, tree: exp.Expr) -> None:
         try:
             if self._is_ours:
-                read_in_copy(tree, self._schemas, Stored(), LOCKDOWN, Asked(self._most_alike, self._strings))
+                read_in_copy(tree, self._schemas, Stored(), LOCKDOWN, Statistics(self._most_alike, self._strings))
             else:
                 self._read_in_place(tree)
         except InternalError as found:
@@ -128,8 +128,8 @@ class KnownTables(Connected):
             except UnwrittenError:
                 plan, stored = None, Stored.of(self._connection, self._places)
         if plan is not None:
-            return refuse_many_pairs(plan, Asked(self._most_alike_in_place, self._strings_in_place))
-        read_in_copy(tree, self._schemas, stored, LOCKDOWN, Asked(self._most_alike, self._strings))
+            return refuse_many_pairs(plan, Statistics(self._most_alike_in_place, self._strings_in_place))
+        read_in_copy(tree, self._schemas, stored, LOCKDOWN, Statistics(self._most_alike, self._strings))
         for frame in sorted(stored.frames_under(tree)):
             self._refuse_unreadable_frame(frame)
         return None

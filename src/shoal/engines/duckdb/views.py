@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from shoal.engines.duckdb.checking.string_bounds import Asked
+    from shoal.engines.duckdb.checking.string_bounds import Statistics
 
     Json = dict[str, Any]
     Schemas = Mapping[str, Iterable[tuple[str, str]]]
@@ -86,12 +86,12 @@ def read_in_place(connection: duckdb.DuckDBPyConnection, tree: exp.Expr) -> Json
     return plan
 
 
-def refuse_many_pairs(plan: Json, asked: Asked) -> None:
+def refuse_many_pairs(plan: Json, asked: Statistics) -> None:
     """MultipliedError where a view may make any number of rows of one, or hand a long string to many."""
     on_its_own_stack(partial(check_fan_out, plan, asked))
 
 
-def read_in_copy(tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Iterable[str], asked: Asked) -> None:
+def read_in_copy(tree: exp.Expr, schemas: Schemas, stored: Stored, lockdown: Iterable[str], asked: Statistics) -> None:
     """The same over an empty copy of the schema, which goes by names alone."""
     reader, tables = Reader(lockdown), _tables(tree, stored.views)
     if tables & stored.foreign:

@@ -20,11 +20,12 @@ from shoal.catalog import CARRIED_OWNER, fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.deadline import DEFAULT_SECONDS, Deadline
 from shoal.engines.duckdb.checking.prepare import PlanChecker
+from shoal.engines.duckdb.checking.string_bounds import LONG, Statistics, Strings
 from shoal.engines.duckdb.connection import failure_of
 from shoal.engines.duckdb.engine import DuckDBEngine
 from shoal.engines.duckdb.filled import settings
 from shoal.engines.duckdb.settings import LOCKDOWN
-from shoal.engines.postgresql.joins import ROWS_OF, UNCOUNTED, UNIQUE, most_alike, refuse_many_pairs
+from shoal.engines.postgresql.joins import ROWS_OF, UNCOUNTED, UNIQUE, most_alike, refuse_many_pairs, string_sizes
 from shoal.engines.postgresql.relations import Contents, Relation, StoredColumn, located, warnings_of
 from shoal.engines.postgresql.server import Connection, Server, snapshot
 from shoal.engines.postgresql.statements import quoted, rows_statement
@@ -182,7 +183,7 @@ class PostgreSQLEngine:
 
     def _refuse_unsound(self, name: str, relation: Relation) -> None:
         refuse_fragile(name, relation, self._contents)
-        refuse_many_pairs(name, relation, self._contents, self._most_alike)
+        refuse_many_pairs(name, relation, self._contents, Statistics(self._most_alike, self._strings))
 
     def _most_alike(self, place: tuple[str, ...], columns: tuple[str, ...], nulls: bool) -> int:
         """The rows of the most frequent values of some columns of a table; of none, all rows. A key needs no counting."""
@@ -198,6 +199,17 @@ class PostgreSQLEngine:
         except EngineFailure:
             return UNCOUNTED
         return int(row["n"] or 0)
+
+    def _strings(self, place: tuple[str, ...], columns: tuple[str, ...]) -> Strings:
+        """How long strings of a table are; those of a table that the role cannot read are not known."""
+        source = f"{quoted(place[-2])}.{quoted(place[-1].removeprefix(ROWS_OF))}"
+        try:
+            with self._now() as taken:
+                (row,) = taken._reader.rows(string_sizes(source, columns))  # noqa: SLF001 - a copy of ourselves
+        except EngineFailure:
+            return Strings()
+        longest = int(row["longest"])
+        return Strings(longest, int(row["whole"]), int(row["long"]), min(longest, LONG))
 
     def _keys(self, schema: str, table: str) -> list[tuple[set[str], bool]]:
         """The columns of every key that the server keeps, and whether it is the primary one."""

@@ -14,8 +14,8 @@ from sqlglot import exp
 
 from shoal.engines.duckdb.checking.fan_out import check_fan_out
 from shoal.engines.duckdb.checking.reading import READ, bound
-from shoal.engines.duckdb.checking.row_bounds import MOST_COPIES, MultipliedError
-from shoal.engines.duckdb.checking.string_bounds import Asked
+from shoal.engines.duckdb.checking.row_bounds import MOST_COPIES, MultipliedError, RepeatedError
+from shoal.engines.duckdb.checking.string_bounds import LONG, Statistics
 from shoal.engines.duckdb.settings import LOCKDOWN
 from shoal.engines.postgresql.statements import quoted
 from shoal.errors import InternalError, ShoalError
@@ -24,7 +24,6 @@ from shoal.stack import on_its_own_stack
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from shoal.engines.duckdb.checking.string_bounds import Counted
     from shoal.engines.postgresql.relations import Contents, Relation
 
 UNCOUNTED = 10**15
@@ -45,13 +44,21 @@ WHERE i.indisunique AND i.indisvalid AND i.indimmediate AND i.indpred IS NULL AN
 """Keys that the server keeps. A table with others below it has the rows of those too, and its keys do not hold there."""
 
 
-def refuse_many_pairs(name: str, relation: Relation, contents: Contents, counted: Counted) -> None:
-    """E_CATALOG for a view that may look at many pairs of rows for each row of its tables."""
+def refuse_many_pairs(name: str, relation: Relation, contents: Contents, asked: Statistics) -> None:
+    """E_CATALOG for a view that may look at many pairs of rows for each row of its tables, or hand a long string to many."""
     below = _below(relation, contents)
     if not any(len(list(tree.find_all(exp.Table))) > 1 for _, tree in below if tree is not None):
         return
     try:
-        on_its_own_stack(lambda: check_fan_out(_bound(relation, below), Asked(counted)))
+        on_its_own_stack(lambda: check_fan_out(_bound(relation, below), asked))
+    except RepeatedError as found:
+        raise ShoalError(
+            "E_CATALOG",
+            f"Reading {name!r} may repeat long strings: it has {found}, and copies of one would take more than a GiB, "
+            "or all of them a hundred times what is stored.",
+            hint="Who has a long string would decide whether queries end. Leave the column out, or declare the tables "
+            "themselves and let queries join them. If nobody has long ones, say trusted_view = true.",
+        ) from None
     except MultipliedError as found:
         raise ShoalError(
             "E_CATALOG",
@@ -148,3 +155,14 @@ def most_alike(source: str, columns: tuple[str, ...], *, nulls: bool) -> str:
     present = "" if nulls else " WHERE " + " AND ".join(f"{each} IS NOT NULL" for each in names)
     counts = f"SELECT pg_catalog.count(*) AS n FROM {source}{present} GROUP BY {', '.join(names)}"
     return f"SELECT pg_catalog.max(t.n) AS n FROM ({counts}) AS t"
+
+
+def string_sizes(source: str, columns: tuple[str, ...]) -> str:
+    """A statement that measures the values of some columns as text: of the longest row, of all, and of those with many bytes."""
+    plus, above = " OPERATOR(pg_catalog.+) ", "OPERATOR(pg_catalog.>)"
+    sizes = (f"COALESCE(pg_catalog.octet_length(CAST({quoted(each)} AS pg_catalog.text)), 0)" for each in columns)
+    rows = f"SELECT CAST({plus.join(sizes)} AS pg_catalog.int8) AS n FROM {source}"
+    long = f"pg_catalog.sum(CASE WHEN t.n {above} {LONG} THEN t.n END)"
+    found = {"longest": "pg_catalog.max(t.n)", "whole": "pg_catalog.sum(t.n)", "long": long}
+    items = ", ".join(f"CAST(COALESCE({value}, 0) AS pg_catalog.int8) AS {name}" for name, value in found.items())
+    return f"SELECT {items} FROM ({rows}) AS t"

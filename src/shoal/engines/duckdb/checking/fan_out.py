@@ -44,7 +44,7 @@ from shoal.engines.duckdb.checking.string_bounds import MOST_BYTES, Strings, han
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from shoal.engines.duckdb.checking.string_bounds import Asked
+    from shoal.engines.duckdb.checking.string_bounds import Statistics
 
     Json = dict[str, Any]
     Columns = tuple[Column | None, ...]
@@ -55,7 +55,7 @@ _WINDOW = "LOGICAL_WINDOW"
 _DECIDE = frozenset({"SEMI", "ANTI", "MARK"})
 
 
-def check_fan_out(plan: Json, asked: Asked) -> None:
+def check_fan_out(plan: Json, asked: Statistics) -> None:
     """MultipliedError where a bound plan may look at many pairs of rows for each row of its tables, or repeat long strings."""
     if any(part["type"] in _JOINS or _hands_on(part) for part in _operators(plan)):
         _Reading(asked).relation(plan)
@@ -76,7 +76,7 @@ def _hands_on(part: Json) -> list[Json]:
 class _Reading:
     """One plan, from its tables upwards."""
 
-    def __init__(self, asked: Asked) -> None:
+    def __init__(self, asked: Statistics) -> None:
         self._asked = asked
         self._named: dict[int, Rows] = {}
 

@@ -17,7 +17,7 @@ from shoal.frozen import dataclass
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
-    from shoal.engines.duckdb.checking.string_bounds import Asked
+    from shoal.engines.duckdb.checking.string_bounds import Statistics
 
     Json = dict[str, Any]
 
@@ -63,7 +63,7 @@ class Source:
 class Table(Source):
     """A stored table, counted where something has to be known of it."""
 
-    def __init__(self, get: Json, asked: Asked) -> None:
+    def __init__(self, get: Json, asked: Statistics) -> None:
         data = get["function_data"]
         self._place = data["catalog"], data["schema"], data["table"]
         self._asked = asked
@@ -84,9 +84,7 @@ class Table(Source):
     @cached_property
     def strings(self) -> Strings:
         """Measured in the data, of the columns that are read."""
-        if not self._texts or self._asked.strings is None:
-            return Strings()
-        return self._asked.strings(self._place, tuple(self._texts))
+        return self._asked.strings(self._place, tuple(self._texts)) if self._texts else Strings()
 
     @property
     def stored_bytes(self) -> int:

@@ -68,11 +68,11 @@ def one_of(parts: Iterable[Strings]) -> Strings:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """What is asked about tables. `strings` is None where long strings are repeated by reference."""
+class Statistics:
+    """What is asked about tables."""
 
     rows: Counted
-    strings: Measured | None = None
+    strings: Measured
 
 
 def has_any_size(type_: Json) -> bool:
