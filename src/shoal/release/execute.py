@@ -427,9 +427,20 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
             )
         else:
             needed = owners_needed(plan.histograms[column.histogram])
-            aggregate = column.call.aggregate
-            remedy = aggregate.without_bounds.format(paid=paid, needed=needed, argument=aggregate.bounds_argument)
-            said = f"{remedy}."
+            argument = _bounds_as_written(plan, column.histogram)
+            said = f"{column.call.aggregate.without_bounds.format(paid=paid, needed=needed, argument=argument)}."
         # What was paid once is reported once.
         names.setdefault((column.histogram, said), []).append(name)
     return tuple(f"{', '.join(dict.fromkeys(who))}: {said}" for (_, said), who in names.items())
+
+
+def _bounds_as_written(plan: SelectPlan, histogram: int) -> str:
+    """How the query gives the bounds that one histogram looks for; some of its aggregates may take them by another name."""
+    names: dict[str, list[str]] = {}
+    for column in plan.columns:
+        if column.histogram == histogram:
+            call = column.call
+            names.setdefault(call.aggregate.bounds_argument, []).append(call.field.name or call.aggregate.name)
+    if len(names) == 1:
+        return f"{next(iter(names))} => (0, 100)"
+    return "; ".join(f"of {', '.join(dict.fromkeys(of))}: {argument} => (0, 100)" for argument, of in names.items())

@@ -99,7 +99,7 @@ def test_a_cell_without_bounds_says_how_many_owners_finding_them_takes(session):
 def test_what_to_write_instead_of_a_cell_without_bounds_is_understood(session, name):
     # As above: none of six.
     said = " ".join(notes(session, f"{CLAUSE}(epsilon = 0.001) {name}(town) FROM orders") for _ in range(6))
-    argument = re.search(r"after the column: (\w+ => \(0, 100\))", said)
+    argument = re.search(r"as the last argument: (\w+ => \(0, 100\))", said)
     assert argument is not None
     (row,) = session.query(f"{CLAUSE}(epsilon = 1) {name}(town, {argument[1]}) AS x FROM orders").to_dicts()
     assert row["x"] is not None

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 import shoal
+from shoal.plan.aggregates.spellings import SPELLINGS, Extra
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +118,44 @@ def test_keys_of_single_owners_are_not_to_be_listed(key):
     assert f"instead of {key}" in told
     assert "values" not in told
     assert "values = […]" in next(note for note in coarser.notes if note.startswith("No group appears"))
+
+
+@pytest.fixture(scope="module")
+def few_owners():
+    """Too few to find any bounds."""
+    owners = pa.table({"uid": range(30), "x": [float(number % 7) for number in range(30)]})
+    catalog = {
+        "tables": {"owners": {"owner": "uid"}, "once": {"owner": "uid", "one_row_per_owner": True}},
+        "defaults": {"epsilon": 0.01, "delta": 1e-9},
+    }
+    return shoal.connect({"owners": owners, "once": owners}, catalog=catalog)
+
+
+CONSTANTS = {None: "", Extra.FRACTION: ", 0.5", Extra.PARTS: ", 4"}
+BOUNDED = sorted(
+    f"{name}(x{CONSTANTS[row.extra]})"
+    for row in SPELLINGS
+    if row.bounds is not None and not row.name.startswith("COUNT")
+    for name in (row.name, *row.also)
+)
+WRITTEN = re.compile(r"as the last argument: (\w+ => \(0, 100\))\)")
+
+
+def without_bounds(session, sql):
+    """An answer whose search found nothing; noise alone fills a bin once in twenty."""
+    answers = (session.query(sql) for _ in range(20))
+    return next(answer for answer in answers if set(answer.to_dicts()[0].values()) == {None})
+
+
+@pytest.mark.parametrize("call", BOUNDED)
+def test_bounds_that_a_note_says_to_write_give_an_answer(few_owners, call):
+    empty = without_bounds(few_owners, f"SELECT {call} AS v FROM owners")
+    (argument,) = [found[1] for note in empty.notes if (found := WRITTEN.search(note))]
+    told = few_owners.query(f"SELECT {call[:-1]}, {argument}) AS v FROM owners")
+    assert told.to_dicts()[0]["v"] is not None
+
+
+def test_aggregates_that_share_a_search_are_told_each_its_own_argument(few_owners):
+    result = without_bounds(few_owners, "SELECT SUM(x) AS total, AVG(x) AS mean, MEDIAN(x) AS middle FROM once")
+    (note,) = [note for note in result.notes if "no bounds could be found" in note]
+    assert "of total, mean: contribution_bounds_per_group => (0, 100); of middle: contribution_bounds_per_row" in note

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from shoal.plan.releases import AggregateCall, Release
     from shoal.plan.types import Type
 
-
+PER_GROUP, PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 Possible = tuple[Fraction | None, Fraction | None]
 
 
@@ -80,11 +80,11 @@ class Aggregate(ABC):
 
     needs_owners = False
     """Whether the expected error depends on how many owners a group has."""
-    bounds_argument = "contribution_bounds_per_group"
+    bounds_argument = PER_GROUP
     """What a query calls its bounds."""
     without_bounds = (
         "no bounds could be found privately{paid}, so the cell is NULL; give bounds in the query "
-        "(after the column: {argument} => (0, 100)) or in the catalog (bounds = [0, 100] of the column). "
+        "(as the last argument: {argument}) or in the catalog (bounds = [0, 100] of the column). "
         "Finding them takes about {needed} with values of one size"
     )
     without_bounds_there = "NULL there"
@@ -202,7 +202,7 @@ class KeptRows(Aggregate):
 
     __slots__ = ()
     rows: int
-    bounds_argument = "contribution_bounds_per_row"
+    bounds_argument = PER_ROW
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
         """How many rows, and how they are clamped."""

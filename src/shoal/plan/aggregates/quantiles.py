@@ -9,7 +9,7 @@ import numpy as np
 
 from shoal.errors import InternalError
 from shoal.frozen import dataclass
-from shoal.plan.aggregates.defaults import Aggregate, KeptRows, range_in_words
+from shoal.plan.aggregates.defaults import PER_ROW, Aggregate, KeptRows, range_in_words
 from shoal.plan.aggregates.noisy_measure import Interval, nothing
 from shoal.plan.measures import (
     Leaves,
@@ -110,7 +110,7 @@ class Extreme(Aggregate):
     argument: Expression
     side: str
     rows = 1
-    bounds_argument = "contribution_bounds_per_row"
+    bounds_argument = PER_ROW
     type = DOUBLE
     shares = (Fraction(1),)
 

@@ -24,12 +24,12 @@ from shoal.plan.aggregates import (
     Sum,
     Variance,
 )
+from shoal.plan.aggregates.defaults import PER_GROUP, PER_ROW
 
 if TYPE_CHECKING:
     from shoal.plan.aggregates import Aggregate
     from shoal.plan.expressions import Expression
 
-PER_GROUP, PER_ROW = "contribution_bounds_per_group", "contribution_bounds_per_row"
 ROWS = "max_contributions_per_group"
 STRATEGY = "contribution_bounding_strategy"
 HALF = Fraction(1, 2)
