@@ -359,29 +359,40 @@ def approx_bounds_threshold(noise: AdditiveNoise, bins: int, probability: Fracti
     return max(0, smallest_tail_point(noise, delta_per_group(1 - probability, max(1, bins - 1))) - 1)
 
 
-_TAILS_OF_SUMS = {
-    1: (1 / 2,),
-    2: (1 / 2, 1 / 4),
-    3: (1 / 2, 5 / 16, 1 / 16),
-    4: (1 / 2, 11 / 32, 3 / 32, 1 / 96),
-    5: (1 / 2, 93 / 256, 29 / 256, 7 / 384, 1 / 768),
-}
-"""P[S > t] = e^{−t}·(c₀ + c₁t + …) for the sum S of this many Laplace noises of scale 1."""
+@remembered(256)
+def _tail_of_sum(terms: int) -> tuple[float, ...]:
+    """P[S > t] = e^{−t}·(c₀ + c₁t + …) for the sum S of this many Laplace noises of scale 1.
+
+    S is the difference of two gamma variables of shape n. Where it is positive, it is one of shape n − j, with the weight
+    C(n − 1 + j, j)/2ⁿ⁺ʲ.
+
+    >>> _tail_of_sum(3) == (1 / 2, 5 / 16, 1 / 16)
+    True
+    """
+    weights = [Fraction(math.comb(terms - 1 + j, j), 2 ** (terms + j)) for j in range(terms)]
+    return tuple(float(sum(weights[: terms - k]) / math.factorial(k)) for k in range(terms))
+
+
+def log_sum_tail(terms: int, point: float) -> float:
+    """The logarithm of the chance that the sum of so many independent Laplace noises of scale 1 exceeds a positive point.
+
+    >>> round(math.exp(log_sum_tail(4, 7.97)), 3)
+    0.005
+    """
+    return math.log(sum(c * point**power for power, c in enumerate(_tail_of_sum(terms)))) - point
 
 
 @remembered(256)
 def sum_tail_point(scale: float, terms: int, chance: float) -> float:
-    """The point that the sum of up to five independent Laplace noises of one scale exceeds with this chance, below one half.
+    """The point that the sum of independent Laplace noises of one scale exceeds with this chance, below one half.
 
     Gaussian noise of the same variance exceeds it less often, for chances below a hundredth.
 
     >>> round(sum_tail_point(2.0, 1, 0.005), 2), round(sum_tail_point(2.0, 4, 0.005), 2)
     (9.21, 15.94)
     """
-    coefficients = _TAILS_OF_SUMS[terms]
     low, high = 0.0, 100.0 + 4 * abs(math.log(chance))
     while high - low > 1e-9 * high:
         point = (low + high) / 2
-        tail = math.exp(-point) * sum(c * point**power for power, c in enumerate(coefficients))
-        low, high = (point, high) if tail > chance else (low, point)
+        low, high = (point, high) if log_sum_tail(terms, point) > math.log(chance) else (low, point)
     return scale * high

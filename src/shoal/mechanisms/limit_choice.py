@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoal.frozen import dataclass
-from shoal.mechanisms.calibrate import sum_tail_point
+from shoal.mechanisms.calibrate import log_sum_tail, sum_tail_point
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -36,8 +36,10 @@ HALF_AN_OWNER = 0.5
 """Fewer owners than this count as none: otherwise every octave up to the last would add as much as the one before."""
 NEIGHBOURS = (2, 3, 4, 5)
 """How many neighbouring bins may stand out together."""
-WINDOWS, SURE_OF_MANY = (5, 6, 8, 10), 2.5
-"""Widths in which owners that stand out in no bin are looked for, and the standard deviations that they must exceed together."""
+WIDEST = 10
+"""The same of owners' sums, where none stands out or one that noise may have filled."""
+SELDOM = math.log(1e-3)
+"""Neighbours that noise fills more seldom, and that hold more owners than what stands out, are owners."""
 NEAR = 2
 """Bins this close behind the last one that stands out need no more than any bin."""
 UNSEEN = 2.0
@@ -81,6 +83,12 @@ class HistogramReading:
     """How far visible counts fail to fall off: 0 if they do, 1 if nothing suggests they ever will."""
     certain: float = 0.0
     """The representative value of the highest bin that is certainly filled."""
+    top: int = -1
+    """The highest bin that stands out."""
+    standing: float = 0.0
+    """The noisy owners of all bins that stand out."""
+    chance: float = 0.0
+    """The logarithm of how often noise alone fills the bins that stand out as much."""
     sides: tuple[HistogramReading, HistogramReading] | None = None
     """Owners with positive and with negative sums, if these were counted separately."""
 
@@ -127,18 +135,21 @@ def read_histogram(
     beyond: int = 0,
     whole: Sequence[float] | None = None,
     one_total: bool = False,
+    wide: bool = False,
 ) -> HistogramReading:
     """The two readings of noisy counts; `slow` is how fast the pessimistic tail falls, `unseen` how much of it may be noise.
 
     `beyond`: how many octaves may be filled beyond the last edge. `whole`: the counts of everybody, if these are a part that may
     be empty. Where most owners are is read off the whole, and what noise fills far from there is not believed.
-    `one_total`: all owners are summed, so that a few of them may decide.
+    `one_total`: all owners are summed, so that a few of them may decide. `wide`: for owners who are spread over many bins, none
+    of which need stand out.
     """
     noisy = np.array(counts, dtype=np.float64)
     middles = np.concatenate([middles, middles[-1] * 2.0 ** np.arange(1, beyond + 1)])
-    high = _standing_out(noisy, scale, middles, noisy if whole is None else np.array(whole, dtype=np.float64))
-    if not len(high) or spread_out(noisy[int(high[-1]) + 1 :], scale) > float(noisy[high].sum()):
-        return HistogramReading(middles, np.zeros(len(middles)), np.zeros(len(middles)), found=False)
+    everybody = noisy if whole is None else np.array(whole, dtype=np.float64)
+    high = _widest(noisy, scale) if wide else _standing_out(noisy, scale, middles, everybody)
+    if not len(high):
+        return nothing_found(middles)
     top = int(high[-1])
     heaviness = 1.0 if beyond and top == len(noisy) - 1 else heaviness_of(noisy, top, slow, math.sqrt(2) * scale)
     noise = scale * max(unseen, LIGHT * (1 - heaviness))
@@ -156,7 +167,51 @@ def read_histogram(
         with_tail=tail,
         heaviness=heaviness,
         certain=float(middles[sure[-1]]) if len(sure) else 0.0,
+        top=top,
+        standing=float(noisy[high].sum()),
+        chance=_by_chance(float(noisy[high].sum()), len(high), scale),
     )
+
+
+def nothing_found(middles: NDArray[np.float64]) -> HistogramReading:
+    """What is read if no bin stands out."""
+    return HistogramReading(middles, np.zeros(len(middles)), np.zeros(len(middles)), found=False)
+
+
+def overlooks(counts: Sequence[float], scale: float, reading: HistogramReading, top: int) -> bool:
+    """Whether noise fills neighbours above `top`, none of which stands out, less often than all that the reading goes by.
+
+    Also if it does so seldom, and they hold more owners: one bin that noise has filled is far less than owners spread over ten.
+    """
+    return any(
+        run.chance < reading.chance or (run.chance < SELDOM and run.owners > reading.standing)
+        for run in _runs(counts[top + 1 :], scale)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """Neighbouring bins: of all runs of this length, the one with most owners."""
+
+    first: int
+    width: int
+    owners: float
+    chance: float
+    """The logarithm of how often noise alone fills them as much."""
+
+
+def _runs(counts: Sequence[float] | NDArray[np.float64], scale: float) -> Iterator[_Run]:
+    for width in range(1, min(WIDEST, len(counts)) + 1):
+        sums = np.convolve(counts, np.ones(width), mode="valid")
+        first = int(np.argmax(sums))
+        yield _Run(first, width, float(sums[first]), _by_chance(float(sums[first]), width, scale))
+
+
+def _by_chance(owners: float, bins: int, scale: float) -> float:
+    """The logarithm of how often noise alone puts so many owners into so many bins."""
+    if owners <= 0:
+        return 0.0
+    return log_sum_tail(bins, owners / scale) if scale > 0 else -math.inf
 
 
 def heaviness_of(noisy: NDArray[np.float64], top: int, slow: float, deviation: float) -> float:
@@ -238,7 +293,7 @@ def _standing_out(
     """
     if scale <= 0:
         return np.flatnonzero(noisy > 0).astype(np.int64)
-    surest = _surest(whole)
+    _, surest = min(_surest(noisy, scale), _surest(whole, math.sqrt(2) * scale))
     found: set[int] = set()
     for position in range(len(noisy)):
         further = 0.0
@@ -252,22 +307,21 @@ def _standing_out(
     return np.array(sorted(found), dtype=np.int64)
 
 
-def spread_out(noisy: Sequence[float] | NDArray[np.float64], scale: float) -> float:
-    """About how many owners are in several bins together of which none stands out; 0 if noise explains them.
+def _widest(noisy: NDArray[np.float64], scale: float) -> NDArray[np.int64]:
+    """The neighbours that are least likely to be noise, if noise alone is unlikely to fill any as much; empty if not."""
+    run = min(_runs(noisy, scale), key=lambda run: run.chance)
+    if run.chance > -math.log(20 * WIDEST * len(noisy)):
+        return np.array([], dtype=np.int64)
+    return run.first + np.flatnonzero(noisy[run.first : run.first + run.width] > 0).astype(np.int64)
 
-    Where these are more than those that stand out, what stands out is a bin that noise has filled: a hundred owners in ten octaves
-    hide behind noise one by one, and a false bin far below them would be the limit of all.
+
+def _surest(noisy: NDArray[np.float64], scale: float) -> tuple[float, int]:
+    """How likely noise is to fill those neighbours that it fills least likely, and the largest of them.
+
+    A few owners are spread over several bins, and noise fills one.
     """
-    counts, deviation = np.array(noisy, dtype=np.float64), math.sqrt(2) * scale
-    sums = [np.convolve(counts, np.ones(width), mode="valid") for width in WINDOWS if width <= len(counts)]
-    far = SURE_OF_MANY * deviation * np.sqrt([width for width in WINDOWS if width <= len(counts)])
-    return max((float(each.max()) for each, least in zip(sums, far, strict=True) if each.max() > least), default=0.0)
-
-
-def _surest(noisy: NDArray[np.float64]) -> int:
-    """The largest of the three neighbouring bins that hold most: a few owners spread over several bins, noise fills one."""
-    first = int(np.argmax(np.convolve(noisy, np.ones(3), mode="same"))) - 1
-    return max(first, 0) + int(np.argmax(noisy[max(first, 0) : first + 3]))
+    run = min(_runs(noisy, scale), key=lambda run: run.chance)
+    return run.chance, run.first + int(np.argmax(noisy[run.first : run.first + run.width]))
 
 
 def _together(noisy: NDArray[np.float64], position: int, scale: float, further: float) -> set[int]:

@@ -187,19 +187,53 @@ def test_chance_adds_to_what_a_heavy_tail_is_feared_to_hold_of_one_total():
     assert np.array_equal(feared(light, one_total=True).pessimistic, feared(light, one_total=False).pessimistic)
 
 
+EDGES = [2.0**power for power in range(-10, 31)]
+
+
+def of_sums(filled, **options):
+    """Counts of owners' sums, and their reading; `filled`: the first of neighbouring bins → what they hold."""
+    counts = np.zeros(len(EDGES) + 1)
+    for first, owners in filled.items():
+        counts[first : first + len(owners)] = owners
+    return counts, read_histogram(counts, 4.5, middles_of(EDGES, whole=False), slow=0.5, **options)
+
+
+SPREAD = [10, 7, 13, 7, 13, 7, 13, 7, 11, 10]
+
+
 def test_a_bin_that_noise_filled_does_not_outdo_owners_who_are_spread():
-    """Ninety owners in nine octaves hide one by one; a bin far below them holds 35, which is noise."""
-    edges = [2.0**power for power in range(-10, 31)]
-    middles = middles_of(edges, whole=False)
-    counts = np.zeros(len(edges) + 1)
-    counts[4] = 35
-    assert read_histogram(counts, 4.5, middles, slow=0.5).found
-    counts[14:25] = [9, -4, 12, 3, 13, -2, 12, 4, 11, -3, 12]
-    assert not read_histogram(counts, 4.5, middles, slow=0.5).found
-
-
-def test_what_stands_out_is_found_whatever_few_owners_lie_beyond():
-    reading = read_histogram([400, 300, 8, 9, 7, 8, 9], 4.5, MIDDLES, slow=0.5)
+    """Seventy owners in eleven octaves hide one by one; a bin far below them holds 35, which is noise."""
+    counts, reading = of_sums({4: [35]})
     assert reading.found
-    assert reading.owners[:2].tolist() == [400, 300]
-    assert limit_choice.spread_out([8, 9, 7, 8, 9], 4.5) < 400 < limit_choice.spread_out([100] * 6, 4.5)
+    assert not limit_choice.overlooks(counts, 4.5, reading, reading.top)
+    counts, misread = of_sums({4: [35], 14: [9, 4, 12, 3, 13, 2, 12, 4, 11]})
+    assert misread.top == 4
+    assert limit_choice.overlooks(counts, 4.5, misread, misread.top)
+
+
+def test_owners_who_are_spread_are_found_together():
+    _, alone = of_sums({14: SPREAD})
+    assert not alone.found
+    _, together = of_sums({4: [20], 14: SPREAD}, wide=True)
+    assert together.found
+    assert together.top == 23
+    _, noise = of_sums({4: [20], 14: [9, -4, 12, -3, 13, -12]}, wide=True)
+    assert not noise.found
+
+
+def test_what_stands_out_is_believed_whatever_few_owners_lie_beyond():
+    for beyond in ([8, 9, 7, 8, 9], [20] * 9):
+        counts, reading = of_sums({10: [400, 300, *beyond]})
+        assert reading.found
+        assert not limit_choice.overlooks(counts, 4.5, reading, reading.top)
+
+
+def test_noise_fills_neighbours_as_rarely_as_it_should():
+    draw = np.random.default_rng(2)
+    found = sum(
+        read_histogram(
+            draw.laplace(0, 4.5, len(EDGES) + 1), 4.5, middles_of(EDGES, whole=False), slow=0.5, wide=True
+        ).found
+        for _ in range(2000)
+    )
+    assert found < 100  # 5%; runs overlap, so that it is less

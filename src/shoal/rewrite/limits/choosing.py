@@ -39,6 +39,9 @@ SLOW = {"groups": 0.6}
 SLOW_OCTAVES = 0.5
 FEWEST_OWNERS, FEWEST_TO_BELIEVE = 20, 15
 """Owners times the ε of a histogram, below which what it says about the cut of given limits, or of found ones, is not believed."""
+SELDOM_BY_CHANCE = -math.log(2_000)
+"""Sums spread over forty bins, so that noise fills one of them more often: what it may fill more than once in so many histograms is
+not believed either."""
 FEWEST_FOR_SUMS_IN_ALL = 200
 """Owners, whatever the ε: in a small shop, a few customers have much of all sums."""
 PUBLIC_SIZE = 5.0
@@ -112,7 +115,7 @@ def find(plan: SelectPlan, counts: Sequence[Sequence[float]], replan: Callable[[
         nothing = (None,) * len(plan.select.aggregates)
         return Found(search.choices[0], Limits(search.choices[0].contribution.groups, nothing), nothing, ())
     grouped = bool(plan.select.keys)
-    readings = [_reading(s, h, c, grouped=grouped) for (s, h), c in zip(_searched(search), counts, strict=False)]
+    readings = [reading_of(s, h, c, grouped=grouped) for (s, h), c in zip(_searched(search), counts, strict=False)]
     limits = _chosen(plan, search, readings)
     kept = tuple(_kept(search, readings, limits, position) for position in range(len(plan.select.aggregates)))
     missing = tuple(s.kind for (s, _), r in zip(_searched(search), readings, strict=True) if not r.found)
@@ -133,7 +136,20 @@ def scale_of(histogram: SelectPlan) -> float:
     return float(noise.scale)
 
 
-def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float], *, grouped: bool) -> HistogramReading:
+def reading_of(sought: Sought, histogram: SelectPlan, counts: Sequence[float], *, grouped: bool) -> HistogramReading:
+    """What a histogram says. Owners' sums spread far: if no bin stands out, or one that may be noise, many are read together."""
+    reading = _read(sought, histogram, counts, grouped=grouped)
+    if sought.kind not in SUMS or _is_read_well(reading, counts, scale_of(histogram)):
+        return reading
+    together = _read(sought, histogram, counts, grouped=grouped, wide=True)
+    if _is_read_well(together, counts, scale_of(histogram)):
+        return together
+    return limit_choice.nothing_found(reading.middles)
+
+
+def _read(
+    sought: Sought, histogram: SelectPlan, counts: Sequence[float], *, grouped: bool, wide: bool = False
+) -> HistogramReading:
     one_total = sought.kind == "sum" and not grouped
     middles = limit_choice.middles_of([float(edge) for edge in sought.edges], whole=sought.kind not in SUMS)
     slow = SLOW.get(sought.kind, SLOW_OCTAVES)
@@ -142,7 +158,7 @@ def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float], *, 
 
     def read(owners: Sequence[float], scale: float, whole: Sequence[float] | None = None) -> HistogramReading:
         return limit_choice.read_histogram(
-            owners, scale, middles, slow=slow, unseen=unseen, beyond=beyond, whole=whole, one_total=one_total
+            owners, scale, middles, slow=slow, unseen=unseen, beyond=beyond, whole=whole, one_total=one_total, wide=wide
         )
 
     if not sought.signed:
@@ -150,17 +166,25 @@ def _reading(sought: Sought, histogram: SelectPlan, counts: Sequence[float], *, 
     half = len(counts) // 2
     both = [up + down for up, down in zip(counts[:half], counts[half:], strict=True)]
     sides = read(counts[:half], scale_of(histogram), both), read(counts[half:], scale_of(histogram), both)
-    if sides[0].found != sides[1].found and not _outweighed(sides, (counts[:half], counts[half:]), scale_of(histogram)):
+    if sides[0].found != sides[1].found:
         return replace(sides[0] if sides[0].found else sides[1], sides=sides)
     return replace(read(both, math.sqrt(2) * scale_of(histogram)), sides=sides)
 
 
-def _outweighed(
-    sides: tuple[HistogramReading, HistogramReading], counts: tuple[Sequence[float], Sequence[float]], scale: float
-) -> bool:
-    """Whether the side that was not found seems to have more owners than the one that was."""
-    found = 0 if sides[0].found else 1
-    return limit_choice.spread_out(counts[1 - found], scale) > sides[found].total
+def _is_read_well(reading: HistogramReading, counts: Sequence[float], scale: float) -> bool:
+    """Whether something was found, and no more owners lie beyond it, spread over many bins, than the noise explains.
+
+    A sign of which nothing stands out is looked at as a whole: what stands out of the other one may be noise.
+    """
+    if not reading.found or reading.sides is None:
+        return reading.found and not limit_choice.overlooks(counts, scale, reading, reading.top)
+    half = len(counts) // 2
+    of_one = reading.sides[0].found != reading.sides[1].found
+    tops = (-1 if of_one and not side.found else reading.top for side in reading.sides)
+    return not any(
+        limit_choice.overlooks(signed, scale, reading, top)
+        for signed, top in zip((counts[:half], counts[half:]), tops, strict=True)
+    )
 
 
 def _is_open_ended(sought: Sought) -> bool:
@@ -345,6 +369,7 @@ def _kept(search: Search, readings: Sequence[HistogramReading], limits: Limits, 
             continue
         seen = True
         measured &= reading.found and reading.total * float(histogram.select.options.epsilon) >= FEWEST_TO_BELIEVE
+        measured &= sought.kind not in SUMS or reading.chance <= SELDOM_BY_CHANCE
         measured &= sought.kind != "sum in all" or reading.total >= FEWEST_FOR_SUMS_IN_ALL
         of_most = reading
         if reading.sides is not None:
