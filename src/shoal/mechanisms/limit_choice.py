@@ -318,8 +318,11 @@ def _widest(noisy: NDArray[np.float64], scale: float) -> NDArray[np.int64]:
 def _surest(noisy: NDArray[np.float64], scale: float) -> tuple[float, int]:
     """How likely noise is to fill those neighbours that it fills least likely, and the largest of them.
 
-    A few owners are spread over several bins, and noise fills one.
+    A few owners are spread over several bins, and noise fills one. Of few bins, it is the largest of the three that hold most.
     """
+    if len(noisy) <= 2 * WIDEST:
+        first = max(int(np.argmax(np.convolve(noisy, np.ones(3), mode="same"))) - 1, 0)
+        return 0.0, first + int(np.argmax(noisy[first : first + 3]))
     run = min(_runs(noisy, scale), key=lambda run: run.chance)
     return run.chance, run.first + int(np.argmax(noisy[run.first : run.first + run.width]))
 
