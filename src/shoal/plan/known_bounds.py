@@ -12,6 +12,7 @@ Privacy does not depend on the result: it becomes a clamp like any other bounds,
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from decimal import Decimal
 from fractions import Fraction
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
     Range = tuple[Fraction, Fraction]
 
+SECONDS_OF_A_DAY = 86_400
 _NUMBERS = {Kind.INTEGER, Kind.DOUBLE, Kind.DECIMAL}
 
 
@@ -60,8 +62,22 @@ def of_column(bounds: Range | None, values: tuple[object, ...] | None) -> Known 
     return _usable(Known(min(numbers), max(numbers), from_catalog=True, listed=True))
 
 
+def of_period(period: tuple[dt.date, dt.date] | None, kind: Kind) -> Known | None:
+    """What the catalog's first and last day say about a column of times, as numbers: days since 1970, seconds of timestamps.
+
+    >>> of_period((dt.date(1970, 1, 2), dt.date(1970, 1, 3)), Kind.DATE)
+    Known(lower=Fraction(1, 1), upper=Fraction(2, 1), from_catalog=True, listed=False)
+    """
+    if period is None or kind not in {Kind.DATE, Kind.TIMESTAMP}:
+        return None
+    first, last = (Fraction((day - dt.date(1970, 1, 1)).days) for day in period)
+    if kind is Kind.TIMESTAMP:
+        first, last = first * SECONDS_OF_A_DAY, (last + 1) * SECONDS_OF_A_DAY
+    return Known(first, last, from_catalog=True) if first < last else None
+
+
 class KnownBounds:
-    """The bounds of columns, by symbol, and of expressions over them."""
+    """The bounds of columns, by symbol, and of expressions over them; of times as `of_period` counts them."""
 
     def __init__(self) -> None:
         self.columns: dict[str, Known] = {}
@@ -159,4 +175,6 @@ _FUNCTIONS: dict[str, Callable[..., Range | None]] = {
     "round": _rounded,
     "floor": _whole,
     "ceil": _whole,
+    "unix_date": _same,
+    "epoch": _same,
 }

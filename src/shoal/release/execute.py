@@ -24,7 +24,7 @@ from shoal.engines.group_keys import as_arrow
 from shoal.errors import InternalError, ShoalError
 from shoal.mechanisms.entropy import SYSTEM, Entropy
 from shoal.plan import nodes
-from shoal.plan.aggregates.defaults import OfOwner
+from shoal.plan.aggregates.defaults import WITHOUT_BOUNDS_OF_TIMES, OfOwner, range_in_words, seconds_of_unit
 from shoal.plan.totals import MASK, LeafCounts, SamplingKey
 from shoal.plan.traverse import all_nodes, rebuilt, relations_in, with_relations
 from shoal.release.answer_bytes import OWNER_LEVEL, PROMISE_KEY, KeptAnswer, from_bytes, to_bytes
@@ -422,16 +422,25 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
         counted = len(column.call.aggregate.ranks) <= 1
         if bounds is not None:
             said = (
-                f"bounds [{float(bounds.lower):g}, {float(bounds.upper):g}] were found privately{paid}. "
+                f"bounds {_found_in_words(column, bounds)} were found privately{paid}. "
                 f"Values beyond them are clamped{beyond_in_words(clamped, counted=counted)}.{_of_zero_and_one(column, bounds)}"
             )
         else:
             needed = owners_needed(plan.histograms[column.histogram])
             argument = _bounds_as_written(plan, column.histogram)
-            said = f"{column.call.aggregate.without_bounds.format(paid=paid, needed=needed, argument=argument)}."
+            aggregate = column.call.aggregate
+            missing = aggregate.without_bounds if seconds_of_unit(aggregate) is None else WITHOUT_BOUNDS_OF_TIMES
+            said = f"{missing.format(paid=paid, needed=needed, argument=argument)}."
         # What was paid once is reported once.
         names.setdefault((column.histogram, said), []).append(name)
     return tuple(f"{', '.join(dict.fromkeys(who))}: {said}" for (_, said), who in names.items())
+
+
+def _found_in_words(column: Column, bounds: Bounds) -> str:
+    aggregate = column.call.aggregate
+    if seconds_of_unit(aggregate) is not None:
+        return range_in_words(bounds, aggregate)
+    return f"[{float(bounds.lower):g}, {float(bounds.upper):g}]"
 
 
 def _bounds_as_written(plan: SelectPlan, histogram: int) -> str:

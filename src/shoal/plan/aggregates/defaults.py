@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import enum
 from abc import ABC, abstractmethod
+from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.params import many
 from shoal.plan.aggregates.complements import expected_width, is_complement
 from shoal.plan.aggregates.noisy_measure import half_width
+from shoal.plan.expressions import Call
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -168,7 +171,7 @@ class Aggregate(ABC):
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:  # noqa: ARG002 - few say it of groups
         """What it reads of one owner, if that is fixed before data is read; empty otherwise."""
-        return "" if bounds is None else f"{name}: values are clamped to {range_in_words(bounds)}."
+        return "" if bounds is None else f"{name}: values are clamped to {range_in_words(bounds, self)}."
 
     def sought_limit(self, call: AggregateCall) -> str | None:  # noqa: ARG002 - most have none
         """Which limit to search for when none is given: "rows", "values" or "sum"."""
@@ -206,7 +209,7 @@ class KeptRows(Aggregate):
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
         """How many rows, and how they are clamped."""
-        clamped = "" if bounds is None else f", clamped to {range_in_words(bounds)}"
+        clamped = "" if bounds is None else f", clamped to {range_in_words(bounds, self)}"
         return f"{name} looks at no more than {many(self.rows, 'row')} of each owner{where}{clamped}."
 
     def sought_limit(self, call: AggregateCall) -> str | None:
@@ -230,6 +233,30 @@ def within_all(call: AggregateCall, limit: Fraction) -> AggregateCall:
     return replace(limited, aggregate=replace(limited.aggregate, in_all=True))  # type: ignore[type-var]  # counts and sums have it
 
 
-def range_in_words(bounds: Bounds) -> str:
-    """Bounds as an answer words them."""
-    return f"[{float(bounds.lower):,.6g}, {float(bounds.upper):,.6g}]"
+WITHOUT_BOUNDS_OF_TIMES = (
+    "no bounds could be found privately{paid}, so the cell is NULL; write the first and the last day into the catalog "
+    '(bounds = ["2020-01-01", "2024-12-31"] of the column). Finding them takes about {needed} with values of one size'
+)
+_SECONDS_OF = {"unix_date": 86_400, "epoch": 1}
+"""Functions that make numbers of times, and the seconds that their unit has."""
+
+
+_1970 = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+def seconds_of_unit(aggregate: Aggregate | None) -> int | None:
+    """Of an aggregate that reads times as numbers since 1970, the seconds of one; None of any other."""
+    argument = getattr(aggregate, "argument", None)
+    return _SECONDS_OF.get(argument.function) if isinstance(argument, Call) else None
+
+
+def range_in_words(bounds: Bounds, of: Aggregate | None = None) -> str:
+    """Bounds as an answer words them; those of times as times, where a calendar has them."""
+    low, high = float(bounds.lower), float(bounds.upper)
+    unit = seconds_of_unit(of)
+    if unit is not None:
+        with suppress(OverflowError):
+            first, last = (_1970 + dt.timedelta(seconds=end * unit) for end in (low, high))
+            written = "%Y-%m-%d %H:%M:%S" if unit == 1 else "%Y-%m-%d"
+            return f"[{first:{written}}, {last:{written}}]"
+    return f"[{low:,.6g}, {high:,.6g}]"

@@ -131,7 +131,7 @@ class Extreme(Aggregate):
 
     def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:  # noqa: ARG002 - one signature
         """Its values are clamped, and its interval is open on one side."""
-        clamped = "" if bounds is None else f"values are clamped to {range_in_words(bounds)}; "
+        clamped = "" if bounds is None else f"values are clamped to {range_in_words(bounds, self)}; "
         side = "down" if self.side == "min" else "up"
         return f"{name}: {clamped}its interval goes {side} to where one owner may lie whom the noise hides."
 

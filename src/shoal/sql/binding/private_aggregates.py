@@ -220,13 +220,11 @@ class AggregateBinder:
             return CountOwners(value)
         extra = None if spelling.extra is None else _EXTRAS[spelling.extra](call, extras)
         if value is not None and value.type.kind in _TIMES and spelling.of_times and not isinstance(extra, tuple):
-            aggregate = spelling.make(Written(_numbered(value), extra, rows, self._row_limit))
+            number = _numbered(value)
+            aggregate = spelling.make(Written(number, extra, rows, self._row_limit))
             self._times[aggregate] = value.type.plain()
-            unit = "days" if value.type.kind is Kind.DATE else "seconds"
-            self.notes.append(
-                f"{call.name} of times is looked for in {unit} since 1970, between bounds that may be decades apart: with few "
-                "hundred owners it can be years off. Who knows bounds asks for the distance from a known day."
-            )
+            if self._known_bounds.of(number) is None:
+                self.notes.append(_far_apart(call, value.type))
             return aggregate
         return spelling.make(Written(value, extra, rows, self._row_limit))
 
@@ -313,6 +311,16 @@ class AggregateBinder:
 
 
 _TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
+
+
+def _far_apart(call: FunctionCall, of: Type) -> str:
+    """What to expect of a time whose period nobody knows."""
+    unit = "days" if of.kind is Kind.DATE else "seconds"
+    return (
+        f"{call.name} of times is looked for in {unit} since 1970, between bounds that may be decades apart: with few hundred "
+        'owners it can be years off. Who knows the period writes it into the catalog: bounds = ["2020-01-01", "2024-12-31"] of '
+        "the column."
+    )
 
 
 def _numbered(value: Expression) -> Expression:

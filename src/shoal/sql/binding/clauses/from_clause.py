@@ -11,7 +11,7 @@ from shoal.catalog import CARRIED_OWNER, ColumnFacts, fold
 from shoal.errors import ShoalError
 from shoal.plan import nodes
 from shoal.plan.expressions import Column, Expression, Literal
-from shoal.plan.known_bounds import of_column
+from shoal.plan.known_bounds import of_column, of_period
 from shoal.plan.nodes import Field, Node
 from shoal.plan.traverse import is_owned
 from shoal.plan.types import BOOLEAN, INTEGER, common_type
@@ -136,7 +136,7 @@ class FromBinder:
             f = self._binder.context.symbols.field("" if carried else column, type_)
             self._binder.context.symbols.origins[f.symbol] = (fold(table_name), fold(column))
             facts = table.facts(column) if table is not None else ColumnFacts()
-            known = of_column(facts.bounds, facts.values)
+            known = of_column(facts.bounds, facts.values) or of_period(facts.period, type_.kind)
             if known is not None:
                 self._binder.context.symbols.known_bounds.columns[f.symbol] = known
             fields.append(f)
