@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError, missing_extra
 from shoal.frozen import dataclass
+from shoal.params import many
 from shoal.release.answer_notes import WITHOUT_INTERVAL
+from shoal.release.found_limits import NOBODY_KNOWS
 from shoal.sql.binding.context import SEVERAL_GROUPINGS
 
 if TYPE_CHECKING:
@@ -71,19 +73,22 @@ def plot_result(
         )
     drawn = [column] if column else numbers
     keys = _keys(result, numbers)
+    shown = drawn[:1] if keys else drawn
     in_parts, words = _without_totals(result, rows, keys)
     if not rows:
         _write(axes, "No group is in this answer.\nWhat may help is among its notes.")
     elif not numbers:
         raise ShoalError("E_USAGE", "There is no private number with an interval in this answer to draw.")
+    elif all(row[name] is None for row in in_parts for name in shown):
+        _write(axes, f"Without a number: {', '.join(shown)} (NULL).\nThe answer's notes say why.")
     else:
         shape = _shape(in_parts, keys, drawn, result.ranks(drawn[0]))
         quantiles = all(result.ranks(name) for name in (drawn if not shape.axis else drawn[:1]))
         _draw(axes, shape, kind or ("point" if quantiles else _fitting_kind(shape)))
         more = [f"also in the answer: {', '.join(drawn[1:])}"] if keys and len(drawn) > 1 else []
-        for line in (*words, *more):
+        for line in (*words, *more, *_missing(in_parts, shown, keys), *_unknown(result, rows, shown)):
             axes.set_xlabel(f"{axes.get_xlabel()}\n{line}")
-    axes.set_title(title or _title(result, drawn[:1] if keys else drawn, rows), fontsize=10)
+    axes.set_title(title or _title(result, shown, rows), fontsize=10)
     if file is not None:
         figure.savefig(file)
     return figure
@@ -104,10 +109,31 @@ def _without_totals(
     return [{name: ALL if name in keys and value is None else value for name, value in row.items()} for row in rows], []
 
 
+def _missing(rows: Sequence[dict[str, Any]], shown: list[str], keys: list[str]) -> list[str]:
+    """Places without a bar: a NULL is no zero."""
+    names = [name for name in shown if any(row[name] is None for row in rows)]
+    if not names:
+        return []
+    number = sum(row[names[0]] is None for row in rows)
+    return [
+        f"{many(number, 'group')} without a number: NULL" if keys else f"without a number: {', '.join(names)} (NULL)"
+    ]
+
+
+def _unknown(result: Result, rows: Sequence[dict[str, Any]], shown: list[str]) -> list[str]:
+    """Bars that end where something may go on."""
+    said = _counts_cuts(rows, shown) and any(NOBODY_KNOWS in note for note in result.notes)
+    return [f"a few owners have much of it: beyond the bars, {NOBODY_KNOWS}"] if said else []
+
+
+def _counts_cuts(rows: Sequence[dict[str, Any]], names: list[str]) -> bool:
+    """Whether ends count what limits cut; such ends have no level."""
+    return bool(rows) and any(f"{name}_noise_low" in rows[0] for name in names)
+
+
 def _title(result: Result, drawn: list[str], rows: Sequence[dict[str, Any]]) -> str:
     """What the bars cover: the noise, and what was cut where that is counted."""
-    if rows and any(f"{name}_noise_low" in rows[0] for name in drawn):
-        # Ends that count what was cut have no level.
+    if _counts_cuts(rows, drawn):
         covered = f"error bars: {result.level:.0%} of the noise, and what limits and bounds may cut"
     else:
         covered = f"{result.level:.0%} error bars"

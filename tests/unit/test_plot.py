@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.plot import _ticks
+from shoal.plot import _missing, _ticks
+from shoal.release.found_limits import NOBODY_KNOWS
 
 matplotlib = pytest.importorskip("matplotlib")
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS"
@@ -42,6 +45,40 @@ def test_ends_that_count_what_was_cut_have_no_level(shop):
     )
     (axes,) = counted.plot().axes
     assert axes.get_title().startswith("error bars: 95% of the noise, and what limits and bounds may cut")
+
+
+@pytest.fixture(scope="module")
+def uneven():
+    """A few of 20,000 people have most of what is paid, and nobody has an age."""
+    owners = np.arange(20_000)
+    paid = (20_000 / (owners + 1.0)) ** (1 / 0.6)
+    ages = pa.array([None] * len(owners), pa.float64())
+    table = pa.table({"uid": owners, "town": owners % 3, "paid": paid, "age": ages})
+    catalog = {
+        "tables": {"t": {"owner": "uid", "columns": {"town": {"values": [0, 1, 2]}}}},
+        "defaults": {"epsilon": 2.0, "delta": 1e-6, "population": len(owners)},
+    }
+    with shoal.connect({"t": table}, catalog=catalog) as session:
+        yield session
+
+
+def test_a_picture_says_where_a_number_is_missing(uneven):
+    (axes,) = uneven.query("SELECT COUNT(*) AS n, AVG(age) AS age FROM t").plot().axes
+    assert "without a number: age (NULL)" in axes.get_xlabel()
+    some = [{"town": 0, "age": None}, {"town": 1, "age": 30.0}]
+    assert _missing(some, ["age"], ["town"]) == ["1 group without a number: NULL"]
+    (axes,) = uneven.query("SELECT town, AVG(age) AS age FROM t GROUP BY town").plot().axes
+    assert "Without a number: age (NULL)" in axes.texts[0].get_text()
+
+
+def test_a_picture_says_where_bars_end_too_soon(uneven):
+    """The limit of a heavy tail is found in nearly every asking, and its notes say that nobody knows the rest."""
+    answers = [uneven.query("SELECT town, SUM(paid) AS paid FROM t GROUP BY town") for _ in range(4)]
+    heavy = [NOBODY_KNOWS in " ".join(answer.notes) for answer in answers]
+    assert any(heavy)
+    assert [NOBODY_KNOWS in answer.plot().axes[0].get_xlabel() for answer in answers] == heavy
+    (axes,) = uneven.query("SELECT town, COUNT(DISTINCT uid) AS n FROM t GROUP BY town").plot().axes
+    assert NOBODY_KNOWS not in axes.get_xlabel()
 
 
 def test_an_answer_without_a_private_number_cannot_be_drawn(shop):

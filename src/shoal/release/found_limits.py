@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     Result = tuple[Found | None, tuple[Clamped | None, ...]]
 
+NOBODY_KNOWS = "nobody knows how much more"
 THINGS = {
     "groups": "groups per owner",
     "rows": "rows per owner and group",
@@ -202,5 +203,5 @@ def in_words(kept: Kept, things: str) -> str:
     feared = f" (up to {most:.0%})" if most > lost else ""
     verb = "lies" if things == "the sum" else "lie"
     surely = "; the limits certainly bind, so the true number is at least about what is shown" if kept.binds else ""
-    heavy = "; a few owners have much of it, so nobody knows how much more" if kept.heaviness >= 1 / 2 else ""
+    heavy = f"; a few owners have much of it, so {NOBODY_KNOWS}" if kept.heaviness >= 1 / 2 else ""
     return f"about {lost:.0%}{feared} of {things} {verb} beyond the limits{heavy}{surely}"
