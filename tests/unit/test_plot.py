@@ -173,6 +173,21 @@ def test_a_list_of_quantiles_is_drawn_over_its_fractions(shop):
     assert len(set(places)) == 4  # beside each other, so that no bar hides another
 
 
+def test_whiskers_of_a_list_go_beyond_bounds_as_those_of_a_greatest_value():
+    catalog = {
+        "tables": {"t": {"owner": "uid", "one_row_per_owner": True}},
+        "defaults": {"epsilon": 1.0, "delta": 1e-6},
+    }
+    table = {"uid": list(range(3000)), "x": [3.0 + n % 60 for n in range(3000)]}
+    answer = shoal.connect({"t": table}, catalog=catalog).query("SELECT APPROX_QUANTILES(x, 2) AS q FROM t")
+    (axes,) = answer.plot().axes
+    tops = [float(whisker[:, 1].max()) for whisker in axes.collections[0].get_segments()]
+    (row,) = answer.intervals().to_dicts()
+    assert tops == pytest.approx(row["q_high"])
+    assert tops[-1] > row["q_noise_high"][-1]
+    assert "what limits and bounds may cut" in axes.get_title()
+
+
 def test_two_keys_are_groups_of_bars_where_the_first_is_a_number_too(shop):
     assert len(drawn(shop, f"items % 2 AS odd, site, {COUNT} FROM visits GROUP BY ALL").patches) == 8
 

@@ -419,11 +419,10 @@ def notes_of(plan: SelectPlan, measured: ResolvedTotals) -> tuple[str, ...]:
         bounds, name = measured.found[column.histogram], column.call.field.name or column.call.aggregate.name
         paid = plan.price_of_bounds(column.histogram)
         clamped = measured.clamped[column.histogram] if measured.clamped else None
-        counted = len(column.call.aggregate.ranks) <= 1
         if bounds is not None:
             said = (
                 f"bounds {_found_in_words(column, bounds)} were found privately{paid}. "
-                f"Values beyond them are clamped{beyond_in_words(clamped, counted=counted)}.{_of_zero_and_one(column, bounds)}"
+                f"Values beyond them are clamped{beyond_in_words(clamped)}.{_of_zero_and_one(column, bounds)}"
             )
         else:
             needed = owners_needed(plan.histograms[column.histogram])

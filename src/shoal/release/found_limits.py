@@ -163,7 +163,7 @@ def _notes_of_bounds(
         if clamped is None:
             yield f"{name}: too few owners to measure what lies beyond the bounds; its interval takes them for facts."
         else:
-            beyond_them = beyond_in_words(clamped, counted=len(call.aggregate.ranks) <= 1)
+            beyond_them = beyond_in_words(clamped)
             yield f"{name}: owners' values beyond the bounds are clamped{beyond_them}."
 
 

@@ -57,6 +57,10 @@ class Quantile(KeptRows):
         """The position in [L, U]."""
         return _position(readings[0], float(self.fraction))
 
+    def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
+        """As the least or greatest value, its interval is open on one side."""
+        return KeptRows.limits_in_words(self, name, where, bounds) + _open_ends(self.ranks)
+
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Where it lies according to the rows."""
         return _ends(readings[0], self.ranks, level)
@@ -97,6 +101,10 @@ class Quantiles(KeptRows):
         lists = np.empty(len(cuts), dtype=object)
         lists[:] = [row.tolist() for row in cuts]
         return lists
+
+    def limits_in_words(self, name: str, where: str, bounds: Bounds | None) -> str:
+        """The least and the greatest value have intervals that are open on one side."""
+        return KeptRows.limits_in_words(self, name, where, bounds) + _open_ends(self.ranks)
 
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:
         """Lists of ends, one for each quantile."""
@@ -167,6 +175,15 @@ class ApproxBounds(Aggregate):
     def interval(self, readings: Sequence[NoisyMeasure], level: float) -> Interval:  # noqa: ARG002 - same
         """Bounds have no interval."""
         raise InternalError("bounds have no interval")
+
+
+def _open_ends(ranks: Sequence[Fraction]) -> str:
+    """That the least and the greatest value may be those of one row; nothing where neither is asked for."""
+    if 0 in ranks and 1 in ranks:
+        return " The first interval goes down, and the last one up, to where the rows of one owner may lie whom the noise hides."
+    side = "down" if 0 in ranks else "up" if 1 in ranks else ""
+    which = "Its interval" if len(ranks) == 1 else "The first interval" if side == "down" else "The last interval"
+    return f" {which} goes {side} to where the rows of one owner may lie whom the noise hides." if side else ""
 
 
 def _ends(reading: NoisyMeasure, ranks: tuple[Fraction, ...], level: float, *, listed: bool = False) -> Interval:

@@ -331,10 +331,9 @@ def most_clamped(cuts: Sequence[Clamped | None]) -> Clamped | None:
     return max(known, key=lambda cut: cut.above.feared + cut.below.feared, default=None)
 
 
-def beyond_in_words(clamped: Clamped | None, *, counted: bool = True) -> str:
-    """Roughly how many owners' values lie beyond the bounds; not `counted` if no interval reaches there."""
+def beyond_in_words(clamped: Clamped | None) -> str:
+    """Roughly how many owners' values lie beyond the bounds."""
     if clamped is None or clamped.feared_outside < 0.005:
         return "; next to none lie there"
     believed, feared = clamped.outside, clamped.feared_outside
-    ends = ", which the far ends count" if counted else ""
-    return f"; about {believed:.0%} (up to {feared:.0%}) of them lie there{ends}"
+    return f"; about {believed:.0%} (up to {feared:.0%}) of them lie there, which the far ends count"

@@ -2,7 +2,8 @@
 
 A count, or a sum of what is never negative, loses a share: its high end is divided by what was kept. Bounds move a mean by
 what lies beyond them, and a spread by the root of its mean square. An interval of a quantile that ends at a bound goes as far past
-it as values are feared that are no fewer than the quantile leaves out. The moved end has no confidence level.
+it as values are feared that are no fewer than the quantile leaves out; so does each interval of a list. The moved end has no
+confidence level.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from shoal.errors import InternalError
 from shoal.frozen import dataclass
 from shoal.plan.aggregates.defaults import Clamped as Moved
 from shoal.plan.aggregates.defaults import OfOwner
+from shoal.plan.types import RELEASED_LIST
 from shoal.release.cuts.one_group import Tail, tails_of
 from shoal.rewrite.limits.choosing import at_most_half
 
@@ -70,6 +72,8 @@ class Widening:
     """For averages of rows: the part of the way to bounds of one row that each end goes, because of rows that were left out."""
     of_spread: str = ""
     """'' for what is shown as it is; 'root' for a standard deviation, 'square' for a variance."""
+    reaches: tuple[tuple[Fraction, Fraction], ...] | None = None
+    """For lists of quantiles: `reach` of each."""
 
     def __post_init__(self) -> None:
         factors = all(1 <= factor <= LARGEST for factor in (self.low_factor, self.high_factor))
@@ -80,7 +84,7 @@ class Widening:
     def widens(self) -> bool:
         """Whether anything is moved at all."""
         moved = max(self.low_factor, self.high_factor) > 1 or max(self.low_shift, self.high_shift) > 0
-        return moved or self.reach is not None or self.left_out > 0
+        return moved or self.reach is not None or self.reaches is not None or self.left_out > 0
 
     @property
     def possible(self) -> tuple[float, float]:
@@ -102,6 +106,8 @@ class Widening:
             return low, high
         known = np.array([value is not None for value in low], dtype=bool)
         wide = low.copy(), high.copy()
+        if whole and self.at is not None and self.reaches is not None:
+            return _listed(*wide, np.flatnonzero(known), self.at, self.reaches)
         ends = low[known].astype(np.float64), high[known].astype(np.float64)
         moved = self._moved(*ends) if whole and self.widens else ends
         if whole and sizes is not None and self.tails is not None:
@@ -125,7 +131,7 @@ class Widening:
 
     def _moved(self, low: NDArray[np.float64], high: NDArray[np.float64]) -> Ends:
         if self.at is not None and self.reach is not None:
-            return _reaching(low, high, self.at, self.reach)
+            return _reaching(low, high, self.at, *map(float, self.reach))
         up, down = float(self.high_shift), float(self.low_shift)
         if self.within is not None:
             part, (lower, upper) = float(self.left_out), map(float, self.within)
@@ -157,20 +163,40 @@ class Widening:
             max(self.left_out, other.left_out),
             self.within or other.within,
             self.of_spread or other.of_spread,
+            self.reaches or other.reaches,
         )
 
 
 NOTHING = Widening()
 
 
+def _listed(
+    low: NDArray[Any],
+    high: NDArray[Any],
+    known: NDArray[np.intp],
+    at: tuple[Fraction, Fraction],
+    reaches: tuple[tuple[Fraction, Fraction], ...],
+) -> Ends:
+    """The same of lists: each of their numbers has a reach of its own."""
+    down, up = (np.array([float(reach[side]) for reach in reaches]) for side in (0, 1))
+    for row in known.tolist():
+        ends = _reaching(np.array(low[row], np.float64), np.array(high[row], np.float64), at, down, up)
+        low[row], high[row] = ends[0].tolist(), ends[1].tolist()
+    return low, high
+
+
 def _reaching(
-    low: NDArray[np.float64], high: NDArray[np.float64], at: tuple[Fraction, Fraction], reach: tuple[Fraction, Fraction]
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+    at: tuple[Fraction, Fraction],
+    down: float | NDArray[np.float64],
+    up: float | NDArray[np.float64],
 ) -> Ends:
     """Ends at a bound, where clamped values lie, go as far as these may."""
     lower, upper, near = float(at[0]), float(at[1]), float(at[1] - at[0]) * NEAR
     return (
-        np.where(low <= lower + near, np.minimum(low, float(reach[0])), low),
-        np.where(high >= upper - near, np.maximum(high, float(reach[1])), high),
+        np.where(low <= lower + near, np.minimum(low, down), low),
+        np.where(high >= upper - near, np.maximum(high, up), high),
     )
 
 
@@ -254,19 +280,25 @@ def of_quantile(aggregate: Aggregate, clamped: Clamped | None, bounds: Bounds | 
 
     A group may have a heavier tail than the whole, so half of them count.
     """
-    if clamped is None or bounds is None or len(aggregate.ranks) != 1:
+    if clamped is None or bounds is None:
         return NOTHING
-    (rank,) = map(float, aggregate.ranks)
+    at = bounds.lower, bounds.upper
+    reaches = tuple(_reach(float(rank), clamped, bounds) for rank in aggregate.ranks)
+    if all(reach == at for reach in reaches):
+        return NOTHING
+    return Widening(at=at, reaches=reaches) if aggregate.type == RELEASED_LIST else Widening(at=at, reach=reaches[0])
+
+
+def _reach(rank: float, clamped: Clamped, bounds: Bounds) -> tuple[Fraction, Fraction]:
+    """How far below and above the bounds one quantile may lie."""
     near = float(bounds.upper - bounds.lower) * NEAR
     below, above = clamped.shares_outside
     low = clamped.below.reach(rank / 2) if below > rank / 2 else None
     high = clamped.above.reach((1 - rank) / 2) if above > (1 - rank) / 2 else None
-    reach = (
+    return (
         bounds.lower if low is None or low > float(bounds.lower) - near else Fraction(low),
         bounds.upper if high is None or high < float(bounds.upper) + near else Fraction(high),
     )
-    at = bounds.lower, bounds.upper
-    return NOTHING if reach == at else Widening(at=at, reach=reach)
 
 
 def _of_sums(clamped: Clamped, *, grouped: bool) -> Widening:

@@ -12,7 +12,7 @@ import shoal
 from shoal.accounting.events import LaplaceNoise, Shift
 from shoal.errors import InternalError
 from shoal.params import Bounds
-from shoal.plan.aggregates import Extreme, Quantile
+from shoal.plan.aggregates import Extreme, Quantile, Quantiles
 from shoal.plan.expressions import Column
 from shoal.plan.measures import Histogram, OwnerMean, RowCount
 from shoal.plan.types import DOUBLE
@@ -96,10 +96,50 @@ def test_a_quantile_goes_beyond_a_bound_as_far_as_it_may_lie():
     assert of_quantile(tenth, found, bounds).of(np.array([40.0]), np.array([64.0]))[1].tolist() == [128.0]
 
 
+def lists(*rows):
+    made = np.empty(len(rows), dtype=object)
+    made[:] = rows
+    return made
+
+
+def test_each_number_of_a_list_goes_beyond_a_bound_as_far_as_it_does_alone():
+    found, bounds = cut({128: 100, 64: 1000}, 32, 64), Bounds(Fraction(32), Fraction(64))
+    ranks = Fraction(1, 2), Fraction(19, 20), Fraction(1)
+    widening = of_quantile(Quantiles(X, ranks, 1), found, bounds)
+    low, high = widening.of(lists([40.0, 40.0, 40.0], None), lists([64.0, 64.0, 64.0], None))
+    alone = [of_quantile(Quantile(X, rank, 1), found, bounds) for rank in ranks]
+    assert high[0] == [each.of(np.array([40.0]), np.array([64.0]))[1][0] for each in alone]
+    assert high[0][0] == 64.0 < high[0][1] < high[0][2]
+    assert low.tolist() == [[40.0, 40.0, 40.0], None]
+    assert high[1] is None
+    inside = widening.of(lists([40.0, 40.0, 40.0]), lists([50.0, 60.0, 63.0]))
+    assert inside[1].tolist() == [[50.0, 60.0, 63.0]]
+
+
 def test_towards_zero_an_end_is_zero():
     found, bounds = cut({64: 1000, 16: 40}, 32, 64), Bounds(Fraction(32), Fraction(64))
     low, _ = of_quantile(Extreme(X, "min"), found, bounds).of(np.array([32.0]), np.array([50.0]))
     assert low.tolist() == [0.0]
+    low, _ = of_quantile(Quantiles(X, 2, 1), found, bounds).of(lists([32.0, 40.0, 50.0]), lists([33.0, 45.0, 50.0]))
+    assert low.tolist() == [[0.0, 40.0, 50.0]]
+
+
+@pytest.mark.parametrize("listed", ["APPROX_QUANTILES(x, 4)", "QUANTILE_CONT(x, [1.0])"])
+def test_the_ends_of_a_list_hold_values_that_bounds_cut(listed):
+    """Three of 6,000 values are far beyond what noise lets a search find; the answer keeps its ends as bytes."""
+    values = np.concatenate([np.random.default_rng(3).uniform(3, 60, 6000), [100, 120, 150]])
+    catalog = {
+        "tables": {"t": {"owner": "uid", "one_row_per_owner": True}},
+        "defaults": {"epsilon": 1.0, "delta": 1e-6},
+    }
+    with shoal.connect({"t": pa.table({"uid": range(6003), "x": values})}, catalog=catalog) as session:
+        answers = [session.query(f"SELECT {listed} AS q FROM t") for _ in range(6)]
+    ends = [answer.intervals().to_dicts()[0] for answer in answers]
+    # A search finds the three by chance in fewer than one answer of a hundred.
+    assert sum(each["q_high"][-1] >= 150 > each["q_noise_high"][-1] for each in ends) >= 4
+    assert all(each["q_low"][0] <= values.min() for each in ends) or listed.endswith("[1.0])")
+    assert all("whom the noise hides" in " ".join(answer.notes) for answer in answers)
+    assert shoal.Result.from_bytes(answers[0].to_bytes()).intervals().to_dicts()[0] == ends[0]
 
 
 def test_a_least_value_that_could_be_anywhere_is_said_to_say_nothing():
