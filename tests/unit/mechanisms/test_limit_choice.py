@@ -237,3 +237,19 @@ def test_noise_fills_neighbours_as_rarely_as_it_should():
         for _ in range(2000)
     )
     assert found < 100  # 5%; runs overlap, so that it is less
+
+
+GROUPS = [1, 2, 3, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500]
+IN_MANY_GROUPS = [2, 4, 1, 8, 10, 16, 33, 50, 95, 115, 77, 65, 51, 34, 34, 13, 0]
+"""Six hundred owners by how many films they rated."""
+
+
+def test_hundreds_of_owners_in_many_groups_each_are_hardly_ever_overlooked():
+    draw = np.random.default_rng(608)
+    middles = middles_of(GROUPS, whole=True)
+    readings = [
+        read_histogram(IN_MANY_GROUPS + draw.laplace(0, 20, len(IN_MANY_GROUPS)), 20, middles, slow=0.6, beyond=8)
+        for _ in range(1000)
+    ]
+    assert sum(not reading.found for reading in readings) <= 10
+    assert sum(reading.top < GROUPS.index(50) for reading in readings if reading.found) <= 20
