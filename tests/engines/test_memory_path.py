@@ -274,6 +274,27 @@ def test_public_groups_drop_other_rows_before_sampling_on_both_paths():
     )
 
 
+@pytest.mark.parametrize("found", [0, 7, None])
+def test_the_group_of_rows_without_a_match_is_the_same_on_both_paths(found):
+    listed = pa.table({"number": pa.array([found, 100, 101, 555], pa.int64()), "name": ["x", None, "y", "z"]})
+    tables = {"t": {"owner": "uid"}, "names": {"public": True}}
+    catalog = {"tables": tables, "defaults": {"epsilon": 5, "delta": 1e-6, "population": 100}}
+    sql = "SELECT n.name, n.number, COUNT(*) AS c, SUM(t.price) AS s FROM t LEFT JOIN names n ON n.number = t.number GROUP BY ALL"
+    entropy = SeededEntropy(3)
+    with connect({"t": nasty_table(), "names": listed}, catalog) as session:
+        (plan,) = session.plan(sql).selects
+        with session._engine.snapshot(Deadline(600)) as engine:
+            both = BothPaths(engine)
+            for part in (*plan.search.histograms, *plan.search.choices[:3]):
+                measured = measure(part, both, fresh_sampling_key(entropy), entropy).measurement
+    assert all(both.in_memory)
+    keys = list(zip(*measured.keys.to_pydict().values(), strict=True))
+    owners = dict(zip(keys, measured.owners.tolist(), strict=True))
+    assert len(owners) == 5
+    assert owners["z", 555] == 0
+    assert owners[None, None] > 50
+
+
 def test_filters_joins_and_subqueries_are_the_same():
     assert compare(
         "k, SUM(n, contribution_bounds_per_group => (0, 50)) FROM (SELECT uid, site AS k, COUNT(*) AS n FROM t "

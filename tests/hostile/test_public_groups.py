@@ -147,3 +147,37 @@ def test_rows_of_groups_that_are_not_listed_count_nowhere():
             "north": 1000,
             "south": 1000,
         }
+
+
+PLAIN = {"tables": TABLES, "defaults": {"epsilon": 1.0, "delta": 1e-6, "population": 400}}
+
+
+@pytest.mark.parametrize("stranger", [None, "moon", "north"])
+@pytest.mark.parametrize("world", WORLDS)
+def test_in_plain_sql_the_group_of_rows_without_a_match_appears_whoever_has_one(world, stranger):
+    uid, region = pa.array([999], pa.int64()), pa.array([stranger], pa.string())
+    added = pa.table({"uid": uid, "region": region, "age": pa.array([30], pa.int64())})
+    plans, notes = [], []
+    sql = "SELECT n.name AS k, COUNT(*) AS n FROM customers c LEFT JOIN names n ON n.name = c.region GROUP BY n.name"
+    for customers in (WORLDS[world]["customers"], pa.concat_tables([WORLDS[world]["customers"], added])):
+        with shoal.connect({**WORLDS[world], "customers": customers}, catalog=PLAIN) as session:
+            plans.append(session.plan(sql))
+            answer = session.query(sql)
+            notes.append([note for note in answer.notes if "match nothing" in note])
+            assert sorted(map(str, answer["k"])) == ["None", "north", "south"]
+    assert plans[0] == plans[1]
+    assert notes[0] == notes[1] != []
+
+
+def test_rows_without_a_match_count_in_the_group_of_nulls_and_all_are_those_of_plain_sql():
+    world = people(range(400))
+    sql = "SELECT n.name AS k, COUNT(*) AS n FROM customers c LEFT JOIN names n ON n.name = c.region GROUP BY n.name"
+    with shoal.connect(world, catalog=PLAIN | {"defaults": PLAIN["defaults"] | {"epsilon": 1e4}}) as session:
+        found = {row["k"]: row["n"] for row in session.query(sql).to_dicts()}
+        assert found == {"north": 100, "south": 100, None: 200}
+        everybody = sql.replace("n.name = c.region", "n.name <> 'south' OR TRUE")
+        assert {row["k"]: row["n"] for row in session.query(everybody).to_dicts()} == {
+            "north": 400,
+            "south": 400,
+            None: 0,
+        }

@@ -35,6 +35,9 @@ _PARTS = {
 _DIVIDING = frozenset({"modulo", "mod"})
 
 
+_OPTIONAL = {"left": ("right",), "right": ("left",), "full": ("left", "right")}
+
+
 class PublicSizes:
     """How many values expressions can have, including NULL; None if unknown."""
 
@@ -46,6 +49,7 @@ class PublicSizes:
         if select.public_groups is not None and not select.keys:
             return 1
         listed_groups = self._length(select.public_groups)
+        filled = _filled(select.public_groups)
         product = 1
         for _, value in select.keys:
             if self._is_of_owner(value):
@@ -53,9 +57,12 @@ class PublicSizes:
             size = self.of(value)
             if size is None:
                 return listed_groups
-            # A list either includes NULL or has no group for it.
+            # A list either includes NULL or has no group for it, unless an outer join adds NULL to what the table has.
             listed = (
-                select.public_groups is not None and isinstance(value, Column) and value.type.kind is not Kind.BOOLEAN
+                select.public_groups is not None
+                and isinstance(value, Column)
+                and value.symbol not in filled
+                and value.type.kind is not Kind.BOOLEAN
             )
             product *= size - 1 if listed else size
         return product if listed_groups is None else min(product, listed_groups)
@@ -72,6 +79,9 @@ class PublicSizes:
             case nodes.Join(kind="inner", left=left, right=right):
                 sizes = self._length(left), self._length(right)
                 return None if None in sizes else (sizes[0] or 0) * (sizes[1] or 0)
+            case nodes.Join(kind="full", left=left, right=right, condition=Literal(value=False)):
+                sizes = self._length(left), self._length(right)
+                return None if None in sizes else (sizes[0] or 0) + (sizes[1] or 0)
         return None
 
     def _is_of_owner(self, value: Expression) -> bool:
@@ -138,3 +148,10 @@ class PublicSizes:
         if lookup is not None:
             return self._facts.size(fold(lookup.to)) + 1
         return self._facts.size(fold(table.name)) + 1 if table.public else None
+
+
+def _filled(listed: Node | None) -> frozenset[str]:
+    """Columns of a list of groups that an outer join in it may fill with NULL."""
+    joins = [] if listed is None else [node for node in all_nodes(listed) if isinstance(node, nodes.Join)]
+    sides = [getattr(join, side) for join in joins for side in _OPTIONAL.get(join.kind, ())]
+    return frozenset(field.symbol for side in sides for field in side.fields)

@@ -422,13 +422,7 @@ class PrivateBinder:
         found = listed_in_tables(self._binder, self._node, keys) if self._context.is_plain else None
         if found is None:
             return self._node, None, ""
-        groups, tables = found
-        names = " and ".join(tables)
-        return (
-            self._node,
-            groups,
-            f"{names} {'is' if len(tables) == 1 else 'are'} public and short, so that every group appears",
-        )
+        return self._node, *found
 
     def _no_public_groups(self, keys: Keys) -> ShoalError:
         if has_public_keys(self._node, keys):

@@ -7,6 +7,7 @@ every group, whoever is in the private tables. A condition that reads anything e
 from __future__ import annotations
 
 from functools import reduce
+from math import prod
 from typing import TYPE_CHECKING
 
 from shoal.plan import nodes
@@ -25,7 +26,7 @@ from shoal.plan.expressions import (
     walk,
 )
 from shoal.plan.traverse import columns_read, is_owned
-from shoal.plan.types import BOOLEAN, TEXT
+from shoal.plan.types import BOOLEAN, INTEGER, TEXT
 from shoal.sql.binding.clauses.conditions import filtered
 
 if TYPE_CHECKING:
@@ -90,12 +91,14 @@ def has_public_keys(node: Node, keys: Keys) -> bool:
     return all(isinstance(value, Column) and value.symbol in offered for _, value in keys)
 
 
-def listed_in_tables(binder: Binder, node: Node, keys: Keys) -> tuple[Node, tuple[str, ...]] | None:
-    """All combinations of the keys in the public tables they come from, and these tables; None if there are too many.
+def listed_in_tables(binder: Binder, node: Node, keys: Keys) -> tuple[Node, str] | None:
+    """All combinations of the keys in the public tables they come from, and why; None if there are too many.
 
-    Every row must find its group there, so only tables whose rows are not filled in by an outer join count.
+    Every row must find its group there: where an outer join may find no row of a table, NULLs are listed with its rows,
+    whether or not any private row has them.
     """
-    offered = {f.symbol: scan for scan in _matched(node) for f in scan.fields}
+    partners = dict(_partners(node))
+    offered = {f.symbol: scan for scan in partners for f in scan.fields}
     read = [columns_read(value) for _, value in keys]
     if not all(
         symbols and symbols <= offered.keys() and not _asks(value)
@@ -104,16 +107,30 @@ def listed_in_tables(binder: Binder, node: Node, keys: Keys) -> tuple[Node, tupl
         return None
     scans = list(dict.fromkeys(offered[symbol] for symbols in read for symbol in sorted(symbols)))
     facts = binder.context.facts
-    sizes = [facts.size(scan.table) for scan in scans if facts.is_counted(scan.table)]
+    sizes = [facts.size(scan.table) + partners[scan] for scan in scans if facts.is_counted(scan.table)]
     owners = binder.context.catalog.defaults.population or 0
     longest = max(SHORT_LIST, min(owners, LONGEST_LIST))
-    if len(sizes) < len(scans) or reduce(lambda product, size: product * size, sizes, 1) > longest:
+    if len(sizes) < len(scans) or prod(sizes) > longest:
         return None
+    rows = [_with_nulls(binder, scan) if partners[scan] else scan for scan in scans]
     conditions = conditions_of(node)
-    kept: list[Node] = [filtered(scan, [c for c in conditions if _reads_only(c, scan)]) for scan in scans]
+    kept = [filtered(part, [c for c in conditions if _reads_only(c, part)]) for part in rows]
     every = reduce(lambda left, right: nodes.Join(left, right, "inner", Literal(True, BOOLEAN)), kept)
     columns: list[tuple[str, Expression]] = [(f.name, value) for f, value in keys]
-    return nodes.Distinct(binder.project(every, columns)), tuple(scan.table for scan in scans)
+    filled = [scan.table for scan, part in zip(scans, kept, strict=True) if partners[scan] and part in rows]
+    if filled:
+        binder.context.remarks.append(_own_group(list(dict.fromkeys(filled))))
+    return nodes.Distinct(binder.project(every, columns)), _why([scan.table for scan in scans])
+
+
+def _why(names: list[str]) -> str:
+    return f"{' and '.join(names)} {'is' if len(names) == 1 else 'are'} public and short, so that every group appears"
+
+
+def _own_group(names: list[str]) -> str:
+    """What to say about rows that an outer join fills with NULL."""
+    rows = f"Rows that match nothing in {' or '.join(names)}"
+    return f"{rows} have a group of their own. Like all others, it appears with or without rows."
 
 
 def _asks(value: Expression) -> bool:
@@ -121,20 +138,23 @@ def _asks(value: Expression) -> bool:
     return any(isinstance(part, (ScalarRelation, InRelation, ExistsRelation, WindowCall)) for part in walk(value))
 
 
-def _matched(node: Node) -> list[nodes.Scan]:
-    """Public tables that contribute a row to every counted row."""
+def _partners(node: Node, *, optional: bool = False) -> list[tuple[nodes.Scan, bool]]:
+    """Public tables of which every counted row has a row, or (True) NULLs where an outer join finds none."""
     match node:
         case nodes.Scan():
-            return [] if is_owned(node) else [node]
-        case nodes.Filter(input=below):
-            return _matched(below)
-        case nodes.Join(kind="inner"):
-            return [*_matched(node.left), *_matched(node.right)]
-        case nodes.Join(kind="left" | "semi" | "anti"):
-            return _matched(node.left)
-        case nodes.Join(kind="right"):
-            return _matched(node.right)
+            return [] if is_owned(node) else [(node, optional)]
+        case nodes.Filter(input=below) | nodes.Join(kind="semi" | "anti", left=below):
+            return _partners(below, optional=optional)
+        case nodes.Join(kind=kind):
+            left = _partners(node.left, optional=optional or kind in {"right", "full"})
+            return [*left, *_partners(node.right, optional=optional or kind in {"left", "full"})]
     return []
+
+
+def _with_nulls(binder: Binder, scan: nodes.Scan) -> Node:
+    """The rows of a table, and one of NULLs: that is what nothing matches, for a list of one row."""
+    alone = nodes.Values(((1,),), (binder.context.symbols.field("", INTEGER),))
+    return nodes.Join(alone, scan, "full", Literal(False, BOOLEAN))
 
 
 def listed_in_catalog(binder: Binder, node: Node, keys: Keys, lists: Sequence[Sequence[object] | None]) -> Node | None:

@@ -67,15 +67,84 @@ def test_the_explanation_says_why_every_group_appears(session):
     "sql",
     [
         "SELECT m.label, COUNT(*) FROM visits v JOIN many m ON v.kind = m.kind GROUP BY m.label",
-        "SELECT k.label, COUNT(*) FROM visits v LEFT JOIN kinds k ON v.kind = k.kind GROUP BY k.label",
+        "SELECT m.label, COUNT(*) FROM visits v LEFT JOIN (SELECT * FROM many) m ON v.kind = m.kind GROUP BY m.label",
         "SELECT v.kind, COUNT(*) FROM visits v JOIN kinds k ON v.kind = k.kind GROUP BY v.kind",
         "SELECT WITH DIFFERENTIAL_PRIVACY k.label, COUNT(*) FROM visits v JOIN kinds k ON v.kind = k.kind GROUP BY k.label",
     ],
-    ids=["a long list", "rows without a match", "a private key", "the clause"],
+    ids=["a long list", "a long list with NULL", "a private key", "the clause"],
 )
 def test_other_groups_are_selected(session, sql):
     assert groups(session, sql) is None
     assert session.plan(sql).selects[0].selection is not None
+
+
+FILLED = {
+    "FROM visits v LEFT JOIN kinds k ON v.kind = k.kind": ["a", "b", "c", "d", None],
+    "FROM kinds k RIGHT JOIN visits v ON v.kind = k.kind": ["a", "b", "c", "d", None],
+    "FROM visits v LEFT JOIN sizes s ON v.kind = s.kind LEFT JOIN kinds k ON k.kind = s.kind": [
+        "a",
+        "b",
+        "c",
+        "d",
+        None,
+    ],
+    "FROM visits v LEFT JOIN (sizes s JOIN kinds k ON k.kind = s.kind) ON v.kind = s.kind": ["a", "b", "c", "d", None],
+    "FROM visits v LEFT JOIN kinds k ON v.kind = k.kind AND k.label <> 'a'": ["a", "b", "c", "d", None],
+    "FROM visits v LEFT JOIN kinds k ON v.kind = k.kind WHERE k.label <> 'a'": ["b", "c", "d"],
+    "FROM visits v LEFT JOIN kinds k ON v.kind = k.kind WHERE k.label IS NULL": [None],
+    "FROM visits v LEFT JOIN kinds k ON v.kind = k.kind WHERE v.spend > 5": ["a", "b", "c", "d", None],
+    "FROM visits v LEFT JOIN kinds k ON v.kind = k.kind WHERE k.label <> 'a' OR v.spend > 5": [
+        "a",
+        "b",
+        "c",
+        "d",
+        None,
+    ],
+}
+
+
+@pytest.mark.parametrize("rows", FILLED)
+def test_where_an_outer_join_may_find_nothing_null_is_listed_too(session, rows):
+    answer = session.query(f"SELECT k.label, COUNT(*) AS n {rows} GROUP BY k.label")
+    assert sorted(answer["label"], key=str) == sorted(FILLED[rows], key=str)
+    assert answer.delta == 0
+
+
+def test_a_note_tells_of_the_group_of_rows_without_a_match(session):
+    rows = "FROM visits v LEFT JOIN kinds k ON v.kind = k.kind"
+    said = "Rows that match nothing in kinds have a group of their own."
+    assert said in str(session.query(f"SELECT k.label, COUNT(*) AS n {rows} GROUP BY k.label").notes)
+    shorter = session.query(f"SELECT k.label, COUNT(*) AS n {rows} WHERE k.label <> 'a' GROUP BY k.label")
+    assert said not in str(shorter.notes)
+
+
+@pytest.mark.parametrize(
+    ("keys", "joins", "listed"),
+    [
+        ("k.label, k.kind", "LEFT JOIN kinds k ON v.kind = k.kind", 5),
+        ("COALESCE(k.label, 'none')", "LEFT JOIN kinds k ON v.kind = k.kind", 5),
+        ("k.label IS NULL", "LEFT JOIN kinds k ON v.kind = k.kind", 2),
+        ("k.label, s.size", "LEFT JOIN kinds k ON v.kind = k.kind LEFT JOIN sizes s ON s.kind = v.kind", 15),
+        ("k.label, s.size", "JOIN kinds k ON v.kind = k.kind LEFT JOIN sizes s ON s.kind = v.kind", 12),
+    ],
+)
+def test_keys_of_one_row_are_null_together(session, keys, joins, listed):
+    assert len(session.query(f"SELECT {keys}, COUNT(*) AS n FROM visits v {joins} GROUP BY ALL")) == listed
+
+
+def test_the_group_of_nulls_counts_among_those_that_an_owner_can_be_in(session):
+    for kind, most in (("", 4), ("LEFT", 5)):
+        sql = f"SELECT k.label, COUNT(*) AS n FROM visits v {kind} JOIN kinds k ON v.kind = k.kind GROUP BY k.label"
+        assert [sought.domain for sought in session.plan(sql).selects[0].search.sought] == [most]
+
+
+def test_a_table_of_the_longest_length_has_no_room_for_null():
+    tables = {"visits": VISITS, "many": MANY.slice(0, 100)}
+    catalog = {**CATALOG, "tables": {name: CATALOG["tables"][name] for name in tables}}
+    with connect(tables, catalog=catalog) as opened:
+        for kind, appears in (("", True), ("LEFT", False)):
+            sql = f"SELECT m.label, COUNT(*) FROM visits v {kind} JOIN many m ON v.kind = m.kind GROUP BY m.label"
+            assert (groups(opened, sql) is not None) is appears
 
 
 def test_an_owner_with_one_row_counts_once_in_one_group(session):
