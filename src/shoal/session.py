@@ -331,19 +331,9 @@ class Session:
         return self._planned(sql, given=given)[0]
 
     @property
-    def catalog(self) -> Catalog:
-        """The catalog that plans are made and verified with."""
-        return self._catalog
-
-    @property
-    def planned_on(self) -> tuple[Any, ...]:
+    def planned_on(self) -> tuple[Catalog, Any, Any]:
         """What plans depend on besides their statements: the catalog, the types of tables, what is known of public ones."""
-        return self._catalog.version, self._schemas, self._facts
-
-    def run_on_one_stack(self, plan: StatementPlan, terms: Terms) -> Result:
-        """The answer of a plan that was made before, as `query_under` gives it."""
-        with one_stack():
-            return self.run(plan, terms)
+        return self._catalog, self._schemas, self._facts
 
     def run(self, plan: StatementPlan, terms: Terms = NO_TERMS) -> Result:
         """The answer of a plan, charged."""

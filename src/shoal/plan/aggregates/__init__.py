@@ -8,7 +8,8 @@ from shoal.plan.aggregates.counts import CountDistinct, CountOwners, CountRows
 from shoal.plan.aggregates.defaults import Aggregate
 from shoal.plan.aggregates.noisy_measure import NoisyMeasure
 from shoal.plan.aggregates.quantiles import ApproxBounds, Extreme, Quantile, Quantiles
-from shoal.plan.aggregates.sums import Average, RowAverage, Sum, Variance
+from shoal.plan.aggregates.sums import Average, RowAverage, Sum
+from shoal.plan.aggregates.variances import Variance
 
 __all__ = [
     "Aggregate",

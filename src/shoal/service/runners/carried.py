@@ -38,7 +38,8 @@ _OF_OTHERS = frozenset(
 
 def basis_of(session: Session, place: Place) -> str:
     """A digest of all that a plan depends on besides its statement."""
-    return digest_of([place.version, place.seconds, *session.planned_on])
+    catalog, schemas, facts = session.planned_on
+    return digest_of([place.version, place.seconds, catalog.version, schemas, facts])
 
 
 def packed(plan: Any, basis: str) -> bytes:
@@ -60,7 +61,7 @@ def unpacked(data: bytes, basis: str, session: Session) -> StatementPlan | None:
         plan = _Reader(io.BytesIO(data[len(basis) :])).load()
     except Exception:  # noqa: BLE001 - bytes that are not a plan can fail in any way, and the statement is planned again
         return None
-    return verify(plan, session.catalog) if isinstance(plan, StatementPlan) else None
+    return verify(plan, session.planned_on[0]) if isinstance(plan, StatementPlan) else None
 
 
 class _Reader(pickle.Unpickler):

@@ -27,6 +27,7 @@ from shoal.service.runners.carried import basis_of, unpacked
 from shoal.service.runners.errand import Errand, Place, PlanErrand, error_of, loss_data, promise_of
 from shoal.service.runners.planning import cannot_be_planned, planned
 from shoal.session import Session
+from shoal.stack import one_stack
 
 if TYPE_CHECKING:
     import socket
@@ -166,7 +167,8 @@ class Runner:
             if made is None:
                 found = session.query_under(errand.sql, KEPT, composition=errand.composition, epsilon=errand.epsilon)
             else:
-                found = session.run_on_one_stack(made, KEPT)
+                with one_stack():
+                    found = session.run(made, KEPT)
             body = b"" if counter.kept else _bytes_of(found)
         except wire.Gone:
             raise
