@@ -8,6 +8,14 @@ import pytest
 from shoal.accounting.spending.interrupts import HELD, HeldInterrupts
 
 
+@pytest.fixture(autouse=True)
+def heard():
+    """A run in the background starts with Ctrl+C ignored, and what is ignored is not held."""
+    usual = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, usual)
+
+
 def test_ctrl_c_is_raised_where_it_is_let_go():
     held = HeldInterrupts()
     signal.raise_signal(signal.SIGINT)
