@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import MISSING, FrozenInstanceError, fields
+from functools import cache
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -144,9 +145,14 @@ def _refuse_deleting(_: object, name: str) -> NoReturn:
 
 
 def _state(self: Any) -> list[Any]:
-    return [getattr(self, f.name) for f in fields(self)]
+    return [getattr(self, name) for name in _names(self.__class__)]
 
 
 def _restore(self: Any, state: list[Any]) -> None:
-    for f, value in zip(fields(self), state, strict=True):
-        object.__setattr__(self, f.name, value)
+    for name, value in zip(_names(self.__class__), state, strict=True):
+        object.__setattr__(self, name, value)
+
+
+@cache
+def _names(record: type) -> tuple[str, ...]:
+    return tuple(f.name for f in fields(record))

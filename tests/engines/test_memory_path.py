@@ -111,6 +111,12 @@ OPEN = {}
 """Sessions over the nasty table, one for each way to own it."""
 
 
+@pytest.fixture(autouse=True)
+def rows_are_many(monkeypatch):
+    """Small tables as large ones are bounded: by several threads."""
+    monkeypatch.setattr(memory, "FEW_ROWS", 0)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def closed_at_the_end():
     yield
@@ -183,6 +189,23 @@ AGGREGATES = [
     "VAR_POP(wild, contribution_bounds_per_row => (-1, 2))",
     "MEDIAN(same, contribution_bounds_per_row => (0, 9), max_contributions_per_group => 2)",
 ]
+
+
+@pytest.mark.parametrize("aggregate", AGGREGATES)
+def test_few_rows_are_bounded_in_one_thread_with_the_same_integers(aggregate, monkeypatch):
+    def starts_threads(*_):
+        raise AssertionError
+
+    monkeypatch.setattr(memory, "FEW_ROWS", ROWS)
+    monkeypatch.setattr(memory, "ThreadPoolExecutor", starts_threads)
+    assert compare(f"site, {aggregate} AS x FROM t GROUP BY site")
+
+
+def test_what_fails_in_one_thread_fails_where_its_result_is_asked_for():
+    with memory._pool(memory.FEW_ROWS) as pool:
+        failed = pool.submit(int, "x")
+        with pytest.raises(ValueError, match="invalid literal"):
+            failed.result()
 
 
 @pytest.mark.parametrize("aggregate", AGGREGATES)

@@ -83,11 +83,14 @@ def put(rows: Rows, grant: Grant) -> None:
     )
 
 
-def grants(store: Store, dataset: str) -> list[Grant]:
+def grants(store: Store, dataset: str) -> tuple[Grant, ...]:
     """Every allowance of a data set."""
-    with store.reading() as rows:
+
+    def read(rows: Rows) -> tuple[Grant, ...]:
         found = rows.all("SELECT * FROM allowances WHERE dataset = ? ORDER BY whom, per", dataset)
-    return [_grant(row) for row in found]
+        return tuple(map(_grant, found))
+
+    return store.known(("allowances", dataset), read)
 
 
 def _grant(row: dict[str, Any]) -> Grant:

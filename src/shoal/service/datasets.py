@@ -171,8 +171,10 @@ class DataSets:
 
     def get(self, name: str) -> DataSet:
         """The data set, open, in its newest version."""
-        with self._store.reading() as rows:
-            found = rows.one("SELECT * FROM datasets WHERE name = ? AND retired = ''", name)
+        found = self._store.known(
+            ("data set", name),
+            lambda rows: rows.one("SELECT * FROM datasets WHERE name = ? AND retired = ''", name),
+        )
         if found is None:
             raise not_found("data set")
         with self._lock:

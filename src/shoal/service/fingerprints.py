@@ -60,7 +60,7 @@ def digest_of(value: Any) -> str:
 def _plain(value: Any, left_out: frozenset[str]) -> Any:
     """A plan as JSON; an object is its class and the fields that its equality compares."""
     kind: Any = type(value)
-    return _writer(kind)(value, left_out)
+    return value if kind in _AS_THEY_ARE else _writer(kind)(value, left_out)
 
 
 @cache
@@ -76,9 +76,9 @@ def _writer(kind: Any) -> Callable[[Any, frozenset[str]], Any]:
 
 def _fields_of(value: Any, left_out: frozenset[str]) -> Any:
     kind: Any = type(value)
-    fields = {name: getattr(value, name) for name in _names(kind, left_out)}
     # Most values are written as they are, and a call for each would take longer than all the rest.
-    return [kind.__name__, {n: v if type(v) in _AS_THEY_ARE else _plain(v, left_out) for n, v in fields.items()}]
+    fields = ((name, getattr(value, name)) for name in _names(kind, left_out))
+    return [kind.__name__, {n: v if type(v) in _AS_THEY_ARE else _plain(v, left_out) for n, v in fields}]
 
 
 @cache
@@ -87,7 +87,7 @@ def _names(kind: Any, left_out: frozenset[str]) -> tuple[str, ...]:
 
 
 def _sequence(value: Any, left_out: frozenset[str]) -> Any:
-    return [_plain(item, left_out) for item in value]
+    return [item if type(item) in _AS_THEY_ARE else _plain(item, left_out) for item in value]
 
 
 def _map(value: Any, left_out: frozenset[str]) -> Any:

@@ -221,20 +221,24 @@ class People:
         return _caller(self._good_token("id", identifier), via)
 
     def _good_token(self, column: Literal["sha256", "id"], value: str) -> dict[str, Any]:
-        with self._store.reading() as rows:
-            found = rows.one(
+        def read(rows: Rows) -> dict[str, Any] | None:
+            return rows.one(
                 "SELECT t.*, p.roles, p.groups FROM tokens t JOIN people p ON p.name = t.person"
-                f" WHERE t.{column} = ? AND t.revoked = '' AND t.expires > ? AND p.retired = ''",
-                *(value, rows.now()),
+                f" WHERE t.{column} = ? AND t.revoked = '' AND p.retired = ''",
+                value,
             )
-        if found is None:
+
+        found, now = self._store.known_now(("token", column, value), read)
+        if found is None or found["expires"] <= now:
             raise unknown_caller()
         return found
 
     def trusted(self, name: str, via: str) -> Caller:
         """Somebody named by the machine's operator or by a trusted proxy."""
-        with self._store.reading() as rows:
-            found = rows.one("SELECT roles, groups FROM people WHERE name = ? AND retired = ''", name)
+        found = self._store.known(
+            ("person", name),
+            lambda rows: rows.one("SELECT roles, groups FROM people WHERE name = ? AND retired = ''", name),
+        )
         if found is None:
             raise unknown_caller()
         roles = frozenset(json.loads(found["roles"]))

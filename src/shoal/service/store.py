@@ -9,12 +9,15 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from contextlib import AbstractContextManager
+
+T = TypeVar("T")
 
 
 class Rows(Protocol):
@@ -62,6 +65,15 @@ class Store(Protocol):
     def reading(self) -> AbstractContextManager[Rows]:
         """A transaction that sees one consistent state."""
 
+    def known(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> T:
+        """What `read` finds; a store that can tell that nobody wrote since then need not read it again under the same key.
+
+        Nobody changes what is found.
+        """
+
+    def known_now(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> tuple[T, str]:
+        """The same, with the store's time."""
+
     def new_ledger(self, name: str) -> str:
         """Where a new ledger will be, as recorded: without a password."""
 
@@ -76,7 +88,10 @@ class Store(Protocol):
 
 
 class Keeper(ABC):
-    """How a store does `keep`: a thread that arrives while another waits for the disk waits too, and writes only what is left."""
+    """What stores have in common.
+
+    A thread that wants to `keep` while another waits for the disk waits too, and writes only what is left.
+    """
 
     def __init__(self) -> None:
         self.is_behind = False
@@ -98,8 +113,22 @@ class Keeper(ABC):
         with self.writing() as rows:
             rows.tick()
 
+    def known(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> T:  # noqa: ARG002 - for stores that remember
+        """See `Store`. A server would have to be asked whether somebody wrote, which takes as long as to read."""
+        with self.reading() as rows:
+            return read(rows)
+
+    def known_now(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> tuple[T, str]:  # noqa: ARG002 - same
+        """See `Store`."""
+        with self.reading() as rows:
+            return read(rows), rows.now()
+
     @abstractmethod
     def writing(self, *, at_once: bool = True) -> AbstractContextManager[Rows]:
+        """See `Store`."""
+
+    @abstractmethod
+    def reading(self) -> AbstractContextManager[Rows]:
         """See `Store`."""
 
 

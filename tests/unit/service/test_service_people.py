@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from service_calls import caller, refused
 
 from shoal.service import log
 from shoal.service.service import OPERATOR
+from shoal.service.stores import sqlite
 
 
 def test_a_token_is_shown_once_and_good_until_it_is_revoked_in_whichever_process(opened):
@@ -22,6 +24,25 @@ def test_a_token_is_shown_once_and_good_until_it_is_revoked_in_whichever_process
     for each in (service, other):
         with refused("E_AUTH"):
             each.people.caller(made["token"])
+
+
+@pytest.mark.parametrize("place", ["file"], indirect=True)
+def test_a_token_expires_where_nobody_writes_anything(service, monkeypatch):
+    made = service.create_token(OPERATOR, "ann", days=1)
+    assert service.people.caller(made["token"]).name == "ann"
+    monkeypatch.setattr(sqlite, "moment", lambda: made["expires"])
+    with refused("E_AUTH"):
+        service.people.caller(made["token"])
+
+
+def test_somebody_who_was_retired_elsewhere_is_unknown_at_once(opened):
+    service, other = opened(), opened(start=False)
+    token = service.create_token(OPERATOR, "bob")["token"]
+    assert (service.people.trusted("bob", "x").name, service.people.caller(token).name) == ("bob", "bob")
+    other.retire_user(OPERATOR, "bob")
+    for look in (lambda: service.people.trusted("bob", "x"), lambda: service.people.caller(token)):
+        with refused("E_AUTH"):
+            look()
 
 
 def test_any_other_text_is_not_a_token(service):

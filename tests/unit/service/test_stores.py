@@ -46,6 +46,99 @@ def test_a_transaction_is_kept_whole_or_not_at_all(place):
     store.close()
 
 
+def reader(store):
+    """Who is late, as the store knows it; and how often it was read."""
+    read = []
+
+    def found(rows):
+        read.append(1)
+        return [row["person"] for row in rows.all("SELECT person FROM late ORDER BY person")]
+
+    return lambda: store.known(("late",), found), read
+
+
+def late(store, name):
+    with store.writing(at_once=name != "bob") as rows:
+        rows.run("INSERT INTO late VALUES (?, ?)", name, rows.now())
+
+
+def in_another_thread(work):
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+
+
+def test_what_is_known_is_what_was_written_last_by_whomever(place):
+    """By this connection, by another thread of this process, and by a store that another process would have open."""
+    store, other = open_store(place, "x"), open_store(place, "x")
+    known, _ = reader(store)
+    assert known() == known() == []
+    late(store, "ann")
+    assert known() == ["ann"]
+    in_another_thread(lambda: late(store, "bob"))
+    assert known() == ["ann", "bob"]
+    late(other, "carla")
+    assert known() == known() == ["ann", "bob", "carla"]
+    with store.writing() as rows:
+        rows.run("DELETE FROM late WHERE person <> 'ann'")
+    assert known() == ["ann"]
+    other.close()
+    store.close()
+
+
+def test_a_change_that_was_undone_is_not_known(place):
+    store = open_store(place, "x")
+    known, _ = reader(store)
+    assert known() == []
+
+    def fail() -> None:
+        with store.writing() as rows:
+            rows.run("INSERT INTO late VALUES (?, ?)", "ann", rows.now())
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    assert known() == []
+    store.close()
+
+
+@ONLY_FILE
+def test_a_file_is_read_again_only_after_somebody_wrote_and_each_thread_reads_for_itself(place, monkeypatch):
+    store = open_store(place, "x")
+    known, read = reader(store)
+    assert [known() for _ in range(5)] == [[]] * 5
+    assert len(read) == 1
+    in_another_thread(known)
+    assert len(read) == 2
+    late(store, "ann")
+    assert known() == known() == ["ann"]
+    assert len(read) == 3
+    monkeypatch.setattr(sqlite, "MOST_KNOWN", 3)
+    for number in range(50):
+        store.known(("other", str(number)), lambda _: None)
+    assert len(store._mine.known[1]) <= 4
+    assert known() == ["ann"]
+    store.close()
+
+
+def test_time_goes_on_where_nothing_is_written_and_never_backwards(place, monkeypatch):
+    store = open_store(place, "x")
+
+    def nothing(_):
+        return None
+
+    _, first = store.known_now(("nothing",), nothing)
+    if isinstance(store, sqlite.SqliteStore):
+        monkeypatch.setattr(sqlite, "moment", lambda: "2999-01-01T00:00:00Z")
+        assert store.known_now(("nothing",), nothing)[1] == "2999-01-01T00:00:00Z"
+        with store.writing() as rows:
+            rows.tick()
+        monkeypatch.undo()
+        assert store.known_now(("nothing",), nothing)[1] == "2999-01-01T00:00:00Z"
+    assert store.known_now(("nothing",), nothing)[1] >= first
+    store.close()
+
+
 def test_what_was_not_waited_for_is_kept_once_and_a_failure_is_not_forgotten(place, monkeypatch):
     store = open_store(place, "x")
     with store.writing(at_once=False) as rows:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import duckdb
 from sqlglot import exp
 
+from shoal.catalog import fold
 from shoal.engines.base import EngineFailure
 from shoal.engines.duckdb.checking.prepare import PlanChecker
 from shoal.engines.duckdb.connection import BATCH_ROWS, ROOM_SHARE, within
@@ -24,7 +25,7 @@ from shoal.engines.duckdb.tables import KnownTables
 from shoal.engines.duckdb.views import definitions, macros
 from shoal.engines.memory import path as memory
 from shoal.engines.memory.held import held
-from shoal.engines.memory.rows import has_texts, rows_statement
+from shoal.engines.memory.rows import has_texts, only_table, rows_statement
 from shoal.engines.owners_in_turn import can_take_turns, of_turn, turns_for
 from shoal.engines.partials import add, partials_from
 from shoal.engines.python_rows.sorted_rows import sorted_batches
@@ -354,8 +355,16 @@ class DuckDBEngine(KnownTables):
         return memory.CodedRows.of(query, key, rows, listed, ours=True)
 
     def _rows_at_most(self, relation: Node) -> int:
-        with self._lock:
-            return rows_at_most(relation, self._sources, self._frames, self._connection, is_filled=self._is_filled)
+        """Asked once of each table of ours: to ask takes as long as to read a few thousand rows."""
+        table = only_table(relation)
+        known = f"rows of {table}"
+        if known not in self._sizes:
+            with self._lock:
+                rows = rows_at_most(relation, self._sources, self._frames, self._connection, is_filled=self._is_filled)
+            if not self._ours or table is None or fold(table) not in self._schemas:
+                return rows
+            self._sizes[known] = rows
+        return self._sizes[known]
 
     def _listed(self, query: TotalsQuery, key: SamplingKey) -> pa.Table | None:
         """The groups that a query lists, where it lists them."""

@@ -7,7 +7,7 @@ was taken shows in nothing but the time.
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -42,6 +42,8 @@ NEEDS_SQL = (TooWide, EqualPicks, MemoryError, pa.ArrowCapacityError)
 """What the in-memory path raises where SQL must answer."""
 
 MOST_THREADS = 8
+FEW_ROWS = 20_000
+"""So many are bounded in less time than it takes to start threads for them and to wait for each."""
 
 
 def measure_in_memory(query: TotalsQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None) -> ExactTotals:
@@ -57,7 +59,7 @@ def measure_coded(query: TotalsQuery, coded: CodedRows) -> ExactTotals:
         *(tally_of(task, query.arguments, groups.size, rows) for task in query.tasks),
     ]
     histograms = [HistogramTally(histogram, query.arguments) for histogram in query.histograms]
-    with _pool() as pool:
+    with _pool(rows) as pool:
         _run(coded.packed(pool), _bounder(query, coded), [*tallies, *histograms], pool)
     if position is None or listed is None:
         position, listed = _found(query, groups, tallies[0])
@@ -92,7 +94,7 @@ class CodedRows:
         cls, query: TotalsQuery, key: SamplingKey, rows: pa.Table, listed: pa.Table | None, *, ours: bool = False
     ) -> CodedRows:
         """The rows that a question reads. Those that are `ours` were read for nobody else, and may be written over."""
-        with _pool() as pool:
+        with _pool(rows.num_rows) as pool:
             coding = pool.submit(Groups.of, rows, tuple(field.type for field, _ in query.keys), ours=ours)
             owners = Owners.of(rows.column(OWNER), field_of(query.input, query.input.owner or "").type, ours=ours)
             groups = coding.result()
@@ -101,7 +103,7 @@ class CodedRows:
         picks = Picks.of(key, owners, groups)
         return cls(owners, groups, values, picks, listed, most, again=query.shared is not None)
 
-    def packed(self, pool: ThreadPoolExecutor) -> Packed:
+    def packed(self, pool: Executor) -> Packed:
         """The rows as words; sorted ones stay where there are more questions about them."""
         if self._packed is None:
             chosen = _listed(self.groups, self.position)
@@ -132,9 +134,21 @@ class KeptRows:
         self._about = self._coded = None
 
 
-def _pool() -> ThreadPoolExecutor:
+def _pool(rows: int) -> Executor:
     keep_small_pieces()
-    return ThreadPoolExecutor(min(MOST_THREADS, _processors()))
+    return ThreadPoolExecutor(min(MOST_THREADS, _processors())) if rows > FEW_ROWS else _Here()
+
+
+class _Here(Executor):
+    """Does everything in the thread that asks."""
+
+    def submit(self, function: Callable[..., Any], /, *arguments: Any, **named: Any) -> Future[Any]:
+        done: Future[Any] = Future()
+        try:
+            done.set_result(function(*arguments, **named))
+        except Exception as error:  # noqa: BLE001 - raised again where the result is asked for
+            done.set_exception(error)
+        return done
 
 
 def _bounder(query: TotalsQuery, coded: CodedRows) -> Callable[[Pairs], Bounded]:
@@ -150,7 +164,7 @@ def _bounder(query: TotalsQuery, coded: CodedRows) -> Callable[[Pairs], Bounded]
     return bounded
 
 
-def _run(packed: Packed, bounder: Callable[[Pairs], Bounded], tallies: list[Tally], pool: ThreadPoolExecutor) -> None:
+def _run(packed: Packed, bounder: Callable[[Pairs], Bounded], tallies: list[Tally], pool: Executor) -> None:
     """Reads all parts, as many at a time as there are processors, and adds them up."""
 
     def read(part: int) -> list[list[Any]]:

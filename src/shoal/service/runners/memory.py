@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -45,7 +47,15 @@ def keep_within(size: int) -> None:
 
 def processor_seconds(pid: int) -> float:
     """What a process has used so far; 0 if unknown."""
+    if pid and sys.platform == "linux":
+        with suppress(OSError):
+            return time.clock_gettime(_clock_of(pid))
     with suppress(OSError, ValueError, IndexError):
         fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
     return 0.0
+
+
+def _clock_of(pid: int) -> int:
+    """The number of the clock that counts a process's processor time, as Linux makes it: reading it takes a microsecond."""
+    return (~pid << 3) | 2

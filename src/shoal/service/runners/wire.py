@@ -25,9 +25,12 @@ class Gone(Exception):  # noqa: N818 - not an error of whoever hears it
 def send(channel: socket.socket, message: dict[str, Any], body: bytes = b"") -> None:
     """Sends one message; `Gone` if nobody receives it."""
     head = json.dumps(message, separators=(",", ":")).encode()
+    first = _LENGTHS.pack(len(head), len(body)) + head
     try:
-        channel.sendall(_LENGTHS.pack(len(head), len(body)) + head)
-        if body:
+        if len(body) <= _PIECE:
+            channel.sendall(first + body)
+        else:
+            channel.sendall(first)
             channel.sendall(body)
     except OSError:
         raise Gone from None
@@ -38,8 +41,11 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], bytes]:
     size_of_head, size_of_body = _LENGTHS.unpack(_read(channel, _LENGTHS.size))
     if size_of_head > _LARGEST_HEAD or size_of_body > _LARGEST_BODY:
         raise Gone
-    head = _read(channel, size_of_head)
-    body = _read(channel, size_of_body)
+    if size_of_head + size_of_body <= _PIECE:  # nearly all: in one piece, as they are in the channel already
+        both = _read(channel, size_of_head + size_of_body)
+        head, body = both[:size_of_head], both[size_of_head:]
+    else:
+        head, body = _read(channel, size_of_head), _read(channel, size_of_body)
     try:
         message = json.loads(head)
     except ValueError:
@@ -50,13 +56,20 @@ def receive(channel: socket.socket) -> tuple[dict[str, Any], bytes]:
 
 
 def _read(channel: socket.socket, size: int) -> bytes:
-    found = bytearray()
-    while len(found) < size:
-        try:
-            piece = channel.recv(min(_PIECE, size - len(found)))
-        except OSError:
-            raise Gone from None
-        if not piece:
-            raise Gone
-        found += piece
-    return bytes(found)
+    found = _piece(channel, size) if size else b""
+    if len(found) == size:
+        return found
+    longer = bytearray(found)
+    while len(longer) < size:
+        longer += _piece(channel, size - len(longer))
+    return bytes(longer)
+
+
+def _piece(channel: socket.socket, most: int) -> bytes:
+    try:
+        piece = channel.recv(min(_PIECE, most))
+    except OSError:
+        raise Gone from None
+    if not piece:
+        raise Gone
+    return piece

@@ -7,19 +7,25 @@ import os
 import sqlite3
 import threading
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from shoal.errors import ShoalError
 from shoal.service.store import Keeper, moment, other_version, storable, unusable
 from shoal.service.stores.tables import APPEND_ONLY, FORMAT, MIGRATIONS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from shoal.service.store import Rows
+
+T = TypeVar("T")
 
 BUSY_SECONDS = 30.0
 SERVING = "serving.lock"
 """Locked, with others, by every process that serves; alone, by whoever puts another store in its place."""
+MOST_KNOWN = 256
+"""What one thread remembers between two writes: strangers' tokens are looked up, too."""
 _TYPES = {"SERIAL": "INTEGER PRIMARY KEY AUTOINCREMENT", "BYTES": "BLOB", "FLAG": "INTEGER NOT NULL DEFAULT 0"}
 
 
@@ -129,6 +135,40 @@ class SqliteStore(Keeper):
         """See `store.Store`."""
         with self._transaction("DEFERRED") as rows:
             yield rows
+
+    def known(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> T:
+        """See `store.Store`."""
+        return self._known(key, read)[0]
+
+    def known_now(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> tuple[T, str]:
+        """See `store.Store`."""
+        found, then = self._known(key, read)
+        return found, max(then, moment())
+
+    def _known(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> tuple[T, str]:
+        """Each thread remembers what its own connection read.
+
+        The mark is taken first: what is written meanwhile is found, and found again.
+        """
+        mark = self._mark()
+        kept: dict[tuple[str, ...], tuple[T, str]]
+        at, kept = getattr(self._mine, "known", (None, {}))
+        if at != mark or len(kept) > MOST_KNOWN:
+            kept = {}
+            self._mine.known = (mark, kept)
+        if key not in kept:
+            with self.reading() as rows:
+                kept[key] = (read(rows), rows.now())
+        return kept[key]
+
+    def _mark(self) -> tuple[int, int, int]:
+        """Changes with every commit: of others, which SQLite tells, and of this thread's connection, which counts its own."""
+        try:
+            connection = self._connection()
+            (others,) = connection.execute("PRAGMA data_version").fetchone()
+        except sqlite3.Error:
+            raise unusable("cannot be read and written") from None
+        return id(connection), others, connection.total_changes
 
     def version(self) -> int:
         """The last migration that the file has."""

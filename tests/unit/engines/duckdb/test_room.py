@@ -99,3 +99,30 @@ def test_tables_that_were_filled_are_counted(session):
     for rest, rows in ((f"{COUNT} FROM t", 100), (f"t.k, {COUNT} FROM t JOIN w ON t.uid = w.uid GROUP BY t.k", 0)):
         asked = query_of(session, rest)
         assert rows_at_most(asked.input, engine._sources, engine._frames, engine._connection, is_filled=True) == rows
+
+
+def test_a_table_of_ours_is_counted_once_and_one_of_others_every_time(session, tmp_path, monkeypatch):
+    counted = []
+    monkeypatch.setattr(
+        "shoal.engines.duckdb.engine.rows_at_most",
+        lambda *about, **more: counted.append(1) or rows_at_most(*about, **more),
+    )
+    with duckdb.connect(tmp_path / "t.duckdb") as connection:
+        connection.execute("CREATE TABLE t AS SELECT range AS uid FROM range(70)")
+    with shoal.connect(tmp_path / "t.duckdb", {"tables": {"t": {"owner": "uid"}}}) as ours:
+        for _ in range(3):
+            with ours._engine.snapshot(Deadline(60)) as engine:
+                assert engine._rows_at_most(query_of(ours, f"{COUNT} FROM t").input) == 70
+    assert len(counted) == 1
+    asked = query_of(session, f"{COUNT} FROM t").input
+    assert session._engine._rows_at_most(asked) == 100
+    session._engine._handed.execute("INSERT INTO t SELECT * FROM t")
+    assert session._engine._rows_at_most(asked) == 200
+    assert len(counted) == 3
+
+
+def test_joins_are_not_taken_for_a_table_that_was_counted(session):
+    joined = query_of(session, f"t.k, {COUNT} FROM t JOIN w ON t.uid = w.uid GROUP BY t.k").input
+    for asked, rows in ((f"{COUNT} FROM t", 100), (f"{COUNT} FROM v", 0)):
+        assert session._engine._rows_at_most(query_of(session, asked).input) == rows
+        assert session._engine._rows_at_most(joined) == 0

@@ -226,6 +226,23 @@ def test_shares_of_memory_are_even_and_never_too_small():
     assert memory.share(10**6) == memory.LEAST
 
 
+def test_the_processor_time_of_a_process_is_read_and_nobodys_is_none():
+    before = time.process_time()
+    assert before <= memory.processor_seconds(os.getpid()) <= time.process_time()
+    with subprocess.Popen([sys.executable, "-c", ""]) as process:
+        process.wait()
+    assert (memory.processor_seconds(process.pid), memory.processor_seconds(0)) == (0.0, 0.0)
+
+
+@pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="this system has no such turns")
+def test_runners_give_way_to_those_who_reply_and_keep_a_place_that_was_chosen_for_them(opened):
+    service = opened(slots=1)
+    assert ask(service, "ann", "n").state == "answered"
+    here = os.sched_getscheduler(0)
+    expected = os.SCHED_BATCH if here == os.SCHED_OTHER else here
+    assert {os.sched_getscheduler(process) for process in runners(service)} == {expected}
+
+
 def test_a_question_that_was_planned_is_not_planned_again_where_it_runs(opened):
     """Planning is most of the wait for many questions. After a new version of the data set everything is planned anew."""
     service = opened(slots=1)
