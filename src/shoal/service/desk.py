@@ -54,6 +54,8 @@ class Desk:
         self.charge = 0
         self._reserved: Reservation | None = None
         self.replayed = False
+        self.resumed = False
+        """Whether this is the last run that its charge can have."""
         self._made: DeskReservation | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -64,6 +66,7 @@ class Desk:
         if self._is_cancelled():
             self.end_open_charge()  # of a run that died: it ends as one that lived does, and when that would
             raise cancelled()
+        self.resumed = bool(options.get("resume"))
         reservation = self._ledger.reserve(*args, **options)
         self.charge, self.replayed = reservation.sequence, reservation.answer is not None
         self._reserved = reservation

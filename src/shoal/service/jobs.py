@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -107,6 +108,11 @@ def read(row: dict[str, Any] | None) -> Job:
     )
 
 
+def answer_id(job: str) -> str:
+    """The id of the answer that a job finds; whoever runs it, and however often, it is the same."""
+    return f"a_{job.removeprefix('j_')}"
+
+
 def get(rows: Rows, identifier: str) -> Job:
     """A job by its id."""
     return read(rows.one("SELECT * FROM jobs WHERE id = ?", identifier))
@@ -204,11 +210,12 @@ def take_next(rows: Rows, free_slots: int = 1, held: Collection[str] = ()) -> Jo
     )
     if found is None:
         return None
+    lease = later(rows.now(), timedelta(seconds=LEASE_SECONDS))
     rows.run(
         "UPDATE jobs SET state = 'running', process = ?, lease = ?, runs = runs + 1 WHERE id = ?",
-        *(this_process(), later(rows.now(), timedelta(seconds=LEASE_SECONDS)), found["id"]),
+        *(this_process(), lease, found["id"]),
     )
-    return get(rows, found["id"])
+    return replace(read(found), state="running", process=this_process(), lease=lease, runs=found["runs"] + 1)
 
 
 def renew(rows: Rows) -> None:

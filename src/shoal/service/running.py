@@ -21,7 +21,7 @@ from shoal.service import allowances, jobs, log
 from shoal.service.acts.planned import Asked
 from shoal.service.datasets import not_open
 from shoal.service.desk import Desk, Ladder, cancelled
-from shoal.service.people import later, random_id
+from shoal.service.people import later
 from shoal.service.runners import nursery
 from shoal.service.runners.bells import A_JOB_WAITS
 from shoal.service.runners.errand import Errand, facts_of
@@ -290,9 +290,14 @@ class Slots:
         return replace(job, fingerprint=planned.key)
 
     def _answered(self, job: Job, dataset: DataSet, desk: Desk, data: bytes, ladder: Ladder) -> None:
+        """A charged answer is in the ledger, and its job was on disk before that.
+
+        So nobody waits for the disk once more: after a power failure the job is taken up again, gets what the ledger keeps, and
+        gives it the same id. A job that was taken up before would not be.
+        """
         digest = hashlib.sha256(data).hexdigest()
         charge = desk.anchor
-        with self._store.writing() as rows:
+        with self._store.writing(at_once=not desk.charge or desk.resumed) as rows:
             answer = _kept(rows, job, dataset, desk, data)
             touched = [job.id]
             ended = jobs.end(rows, job.id, "answered", answer=answer, charged=bool(desk.charge))
@@ -394,7 +399,7 @@ def _kept(rows: Rows, job: Job, dataset: DataSet, desk: Desk, data: bytes) -> st
         )
     if known is not None:
         return str(known["id"])
-    identifier = random_id("a_")
+    identifier = jobs.answer_id(job.id)
     key = "" if job.question["fresh"] else job.fingerprint
     rows.run(
         "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

@@ -37,6 +37,45 @@ def test_a_job_whose_process_died_runs_once_more_under_the_same_charge(opened):
     assert (ended.state, ended.runs, spent(second)) == ("answered", 2, Fraction(1, 10))
 
 
+def test_an_answer_whose_end_never_reached_the_disk_is_found_again_under_its_id(opened, monkeypatch):
+    """As after a power failure: the ledger has the answer, and the store has the job as it was when it was charged."""
+    first = opened()
+    lost = []
+    monkeypatch.setattr(first._slots, "_answered", lambda *about: lost.append(about))
+    job = first.ask(caller(first, "ann"), "visits", Question(counting()), "k")
+    ends = time.monotonic() + 60
+    while not lost and time.monotonic() < ends:
+        time.sleep(0.01)
+    first.close(5.0)
+    second = opened(start=False)
+    with second.store.writing() as rows:
+        rows.run("UPDATE jobs SET process = 'nobody 1 1', lease = ''")
+    second.start()
+    ended = second.wait(job.id, 30)
+    assert (ended.state, ended.answer, spent(second)) == ("answered", jobs.answer_id(job.id), Fraction(1, 10))
+    found, data, _ = second.answer(caller(second, "ann"), ended.answer)
+    assert (data, found["charge"] > 0) == (lost[0][3], True)
+    assert second.ask(caller(second, "ann"), "visits", Question(counting()), "k").answer == ended.answer
+    log.verify(log.export(second.store))
+
+
+def test_only_the_end_of_a_first_charged_run_is_not_waited_for(opened, monkeypatch):
+    service = opened(start=False)
+    seen = []
+    writing = service.store.writing
+    monkeypatch.setattr(
+        service.store, "writing", lambda *, at_once=True: seen.append(at_once) or writing(at_once=at_once)
+    )
+    job = replace(service.ask(caller(service, "ann"), "visits", Question(counting())), state="running")
+    dataset = service.datasets.get("visits")
+    for charge, resumed, waited in ((7, False, False), (7, True, True), (0, False, True)):
+        desk = Desk(dataset.ledger, Ladder(0.0), lambda: False, service.store.keep)
+        desk.charge, desk.resumed = charge, resumed
+        seen.clear()
+        service._slots._answered(replace(job, id=f"j_{charge}"), dataset, desk, b"", Ladder(0.0))
+        assert seen[0] is waited
+
+
 def test_a_job_that_a_slot_takes_while_its_place_is_counted_was_the_first(opened):
     service = opened(start=False)
     job = service.ask(caller(service, "ann"), "visits", Question(counting()), "k")
