@@ -133,10 +133,11 @@ def under_request(rows: Rows, request: str) -> Job | None:
 def put(rows: Rows, job: Job) -> None:
     """A new job."""
     rows.run(
-        "INSERT INTO jobs (id, person, dataset, request, body, question, fingerprint, epsilon, delta, state, leader, answer,"
-        " created, via) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO jobs (id, person, dataset, request, body, question, fingerprint, epsilon, delta, state, leader, runs,"
+        " process, lease, answer, created, via) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         *(job.id, job.person, job.dataset, job.request, job.body, json.dumps(job.question), job.fingerprint),
-        *(str(job.epsilon), str(job.delta), job.state, job.leader, job.answer, rows.now(), job.via),
+        *(str(job.epsilon), str(job.delta), job.state, job.leader, job.runs, job.process, job.lease),
+        *(job.answer, rows.now(), job.via),
     )
 
 
@@ -210,18 +211,33 @@ def take_next(rows: Rows, free_slots: int = 1, held: Collection[str] = ()) -> Jo
     )
     if found is None:
         return None
-    lease = later(rows.now(), timedelta(seconds=LEASE_SECONDS))
+    job = begun(rows, read(found))
     rows.run(
-        "UPDATE jobs SET state = 'running', process = ?, lease = ?, runs = runs + 1 WHERE id = ?",
-        *(this_process(), lease, found["id"]),
+        "UPDATE jobs SET state = ?, process = ?, lease = ?, runs = ? WHERE id = ?",
+        *(job.state, job.process, job.lease, job.runs, job.id),
     )
-    return replace(read(found), state="running", process=this_process(), lease=lease, runs=found["runs"] + 1)
+    return job
+
+
+def begun(rows: Rows, job: Job) -> Job:
+    """The job as one that runs in this process."""
+    return replace(job, state="running", process=this_process(), lease=_lease(rows), runs=job.runs + 1)
+
+
+def may_begin(rows: Rows, job: Job) -> bool:
+    """Whether it would be the next one to run: nobody waits, and it is not of those that few slots are for (`take_next`)."""
+    if not job.epsilon or _reply_after(job):
+        return False
+    return rows.one("SELECT id FROM jobs WHERE state = 'waiting' AND leader = '' LIMIT 1") is None
+
+
+def _lease(rows: Rows) -> str:
+    return later(rows.now(), timedelta(seconds=LEASE_SECONDS))
 
 
 def renew(rows: Rows) -> None:
     """Records that the runs of this process are alive."""
-    lease = later(rows.now(), timedelta(seconds=LEASE_SECONDS))
-    rows.run("UPDATE jobs SET lease = ? WHERE state = 'running' AND process = ?", lease, this_process())
+    rows.run("UPDATE jobs SET lease = ? WHERE state = 'running' AND process = ?", _lease(rows), this_process())
 
 
 def orphans(rows: Rows) -> list[Job]:

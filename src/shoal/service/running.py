@@ -9,7 +9,7 @@ import hashlib
 import logging
 import threading
 import time
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
@@ -30,7 +30,7 @@ from shoal.service.runners.idle import Idle
 from shoal.service.runners.processors import Processors
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from shoal.service.acts.planned import Plans
     from shoal.service.datasets import DataSet, DataSets
@@ -77,7 +77,7 @@ class Slots:
         self._datasets = datasets
         self._limits = limits
         self._changed = changed
-        self._idle = Idle()
+        self._idle: Idle[Job] = Idle()
         self._ending = False
         self._ended = threading.Event()
         self._held: set[str] = set()
@@ -119,6 +119,30 @@ class Slots:
         if not self._idle.call_one():
             self._bell.ring(A_JOB_WAITS)
 
+    @contextmanager
+    def offered(self) -> Iterator[Callable[[Job], None] | None]:
+        """An idle slot takes the job that it is told of here, which is on its way to the store, as running: nobody waits for it.
+
+        The slot begins when the context ends, and without a job where that fails. None if no slot is idle.
+        """
+        slot = None if self._ending else self._idle.take()
+        if slot is None:
+            yield None
+            return
+        taken: list[Job] = []
+
+        def take(job: Job) -> None:
+            self._held.add(job.id)
+            taken.append(job)
+
+        try:
+            yield take
+        except BaseException:
+            self._held.difference_update(job.id for job in taken)
+            slot.call()
+            raise
+        slot.call(*taken)
+
     def hear_of_waiting(self) -> None:
         """A job is waiting that came to another process, where no slot is idle."""
         self._idle.call_one()
@@ -127,8 +151,10 @@ class Slots:
 
     def _work(self, runner: Hired) -> None:
         has_worked = called = False
-        while not self._ending:
-            job = self._taken(looks_first=not called)
+        given: Job | None = None
+        while given is not None or not self._ending:
+            job = given or self._taken(looks_first=not called)
+            given = None
             if job is not None:
                 self._run_noted(job, runner)
                 has_worked, called = True, False
@@ -136,7 +162,7 @@ class Slots:
             if not has_worked:  # whoever got an answer may ask again at once, and whoever reads it needs the processor
                 self._make_ready(runner)
             if not self._ending:
-                called = self._idle.wait(SOON_SECONDS if has_worked else IDLE_SECONDS, has_worked=has_worked)
+                called, given = self._idle.wait(SOON_SECONDS if has_worked else IDLE_SECONDS, has_worked=has_worked)
             has_worked = False
         runner.close()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -50,10 +51,11 @@ class Asking(Core):
             raise ShoalError("E_BUSY", "The service is ending.", hint="Send it again in a minute.")
         dataset, grants = self._opened_to(caller, name)
         request = Request.of(caller.name, name, random_id("none-") if key is None else key, question.canonical)
-        with self.store.reading() as rows:
-            known = jobs.under_request(rows, request.key)
-        if known is not None:
-            return _same(known, request)
+        if key is not None:
+            with self.store.reading() as rows:
+                known = jobs.under_request(rows, request.key)
+            if known is not None:
+                return _same(known, request)
         self._rates.take(caller.name, "query")
         try:
             options = {"only_for_approval": only_for_approval, "at_once": at_once}
@@ -110,14 +112,15 @@ class Asking(Core):
             explanation = _explanation(self._plans.explained(asked), job)
             self._require_room_for_approval(caller, dataset, job, planned)
         # A free job need not be on disk at once.
-        with self.store.writing(at_once=at_once and not self._is_released(dataset, caller, job)) as rows:
+        at_once = at_once and not self._is_released(dataset, caller, job)
+        with ExitStack() as after, self.store.writing(at_once=at_once) as rows:
             known = jobs.under_request(rows, request.key)
             if known is not None:
                 return _same(known, request)
             needs_none = explanation is None or not self._waits_for_approval(rows, caller, dataset, job)
             if only_for_approval and needs_none:
                 raise ShoalError("E_USAGE", "This question needs no approval.", hint="Ask it.")
-            return self._put(rows, caller, dataset, job, explanation)
+            return self._put(rows, caller, dataset, job, explanation, after)
 
     def _require_room_for_approval(self, caller: Caller, dataset: DataSet, job: Job, planned: Planned) -> None:
         """What could not be charged now need not wait for a custodian; an answer that exists costs nothing."""
@@ -146,8 +149,12 @@ class Asking(Core):
         dataset: DataSet,
         job: Job,
         explanation: str | None,
+        after: ExitStack,
     ) -> Job:
-        """The job in its first state: answered before, to be approved, behind another that asks the same, or waiting."""
+        """The job in its first state: answered before, to be approved, behind another that asks the same, running, or waiting.
+
+        A slot that takes it begins `after` it is in the store.
+        """
         fresh = job.question["fresh"]
         released = None if fresh else jobs.released(rows, dataset, caller, job.fingerprint)
         if released is not None:
@@ -172,8 +179,14 @@ class Asking(Core):
             )
             return jobs.get(rows, job.id)
         leader = "" if fresh else jobs.leader_of(rows, job, shared=dataset.share_answers)
-        jobs.put(rows, replace(job, leader=leader))
-        return jobs.get(rows, job.id)
+        take = None
+        if not leader and jobs.may_begin(rows, job):
+            take = after.enter_context(self._slots.offered())
+        jobs.put(rows, replace(job, leader=leader) if take is None else jobs.begun(rows, job))
+        found = jobs.get(rows, job.id)
+        if take is not None:
+            take(found)
+        return found
 
     def _log_refusal(self, caller: Caller, name: str, sql: str, error: ShoalError) -> None:
         with self.store.writing() as rows:

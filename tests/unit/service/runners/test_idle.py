@@ -62,3 +62,30 @@ def test_who_was_not_called_leaves_no_place_behind():
     sleeper(idle, "other", woken)
     idle.call_one()
     assert woken.get(timeout=LONG) == "other"
+
+
+def test_a_thread_that_was_taken_waits_for_its_work_however_late_it_comes():
+    idle, got = Idle(), queue.Queue()
+    thread = threading.Thread(target=lambda: got.put(idle.wait(0.05, has_worked=True)))
+    thread.start()
+    taken = None
+    while taken is None and thread.is_alive():
+        taken = idle.take()
+    if taken is None:  # it gave up first, as it may
+        assert got.get() == (False, None)
+        return
+    assert idle.take() is None
+    thread.join(0.2)  # longer than it would have waited
+    assert thread.is_alive()
+    taken.call("work")
+    assert got.get(timeout=LONG) == (True, "work")
+
+
+def test_a_thread_that_is_called_without_work_looks_for_it_itself():
+    idle, got = Idle(), queue.Queue()
+    thread = threading.Thread(target=lambda: got.put(idle.wait(LONG, has_worked=True)))
+    thread.start()
+    while (taken := idle.take()) is None:
+        thread.join(0.001)
+    taken.call()
+    assert got.get(timeout=LONG) == (True, None)
