@@ -62,8 +62,9 @@ def suspended() -> ShoalError:
     """The one refusal, before the charge and after it, whatever happened."""
     return ShoalError(
         "E_SUSPENDED",
-        "This user's queries are suspended on this ledger: a charged query did not end in an answer.",
-        hint="Ask the data custodian, who can look at the query and lift it: shoal budget --ledger FILE --lift USER",
+        "This user's queries are suspended on this ledger: a charged query did not end in an answer, or too many were late.",
+        hint="Ask the data custodian, who can look at the query and lift it: shoal budget --ledger FILE --lift USER, or in a "
+        "service: shoal service lift DATASET USER",
     )
 
 

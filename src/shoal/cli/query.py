@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import sys
+import warnings
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -106,7 +107,8 @@ def query(
     check_format(format, output, json=json)
     check_writable(output)
     with open_session(db, catalog, ledger, user, token_file) as session:
-        result = session.query(read_sql_or_file(sql, file), epsilon=epsilon)
+        with warnings_in_words():
+            result = session.query(read_sql_or_file(sql, file), epsilon=epsilon)
         with charged(getattr(result, "epsilon", 0.0)):
             if json:
                 write_json(everything(result, level), output)
@@ -114,6 +116,19 @@ def query(
                 write_answer(result, format or Format.table, output, level)
                 if session.remaining is not None:
                     typer.echo(left_in_words(session), err=True)
+
+
+@contextmanager
+def warnings_in_words() -> Iterator[None]:
+    """Warnings as sentences, without the place in a program."""
+
+    def show(message: Warning | str, *_: object, **__: object) -> None:
+        typer.echo(str(message), err=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", UserWarning)
+        warnings.showwarning = show
+        yield
 
 
 def format_of(output: Path | None) -> Format | None:

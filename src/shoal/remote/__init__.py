@@ -1,5 +1,5 @@
 """A session over HTTP: the same face, types and errors as a local one."""
 
-from shoal.remote.session import Job, RemoteExplanation, RemoteSession, is_remote
+from shoal.remote.session import ApprovalWarning, Job, RemoteExplanation, RemoteSession, is_remote
 
-__all__ = ["Job", "RemoteExplanation", "RemoteSession", "is_remote"]
+__all__ = ["ApprovalWarning", "Job", "RemoteExplanation", "RemoteSession", "is_remote"]

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import time
+import warnings
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
@@ -40,6 +41,10 @@ LARGEST = 10**300
 """No amount of a service is as large; larger whole numbers do not fit a float."""
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,200}", re.ASCII)
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+
+class ApprovalWarning(UserWarning):
+    """A question waits for a person, which may take days."""
 
 
 class RemoteExplanation(Explanation):
@@ -129,8 +134,12 @@ class RemoteSession:
         key: str | None = None,
         reason: str = "",
         answer_time: float | None = None,
+        timeout: float | None = None,
     ) -> Result | Rows:
         """The private answer. An answer that was released before comes back and is free, unless it is to be `fresh`.
+
+        A question that needs a custodian's approval waits for it, with an `ApprovalWarning` that names the job. After `timeout`
+        seconds it is E_BUSY; the question stays, and `session.job(id)` gets its answer later.
 
         `EXPLAIN PRIVACY …`, SHOW TABLES and DESCRIBE are answered as by a local session, free.
 
@@ -143,7 +152,7 @@ class RemoteSession:
         if (first_word(sql) or [""])[0] == "EXPLAIN":
             return Rows.in_words(self.explain(sql, epsilon=epsilon, composition=composition))
         said = {"epsilon": epsilon, "fresh": fresh, "reason": reason, "answer_time": answer_time}
-        found: Result = self._asked(sql, composition, key, WAIT_SECONDS, said)
+        found: Result = self._asked(sql, composition, key, WAIT_SECONDS, said, timeout=timeout)
         return found
 
     def submit(
@@ -170,15 +179,22 @@ class RemoteSession:
         said: dict[str, Any],
         *,
         as_job: bool = False,
+        timeout: float | None = None,
     ) -> Any:
-        body = {"sql": sql, "composition": composition, "wait": wait}
+        ends = None if timeout is None else time.monotonic() + timeout
+        body = {"sql": sql, "composition": composition, "wait": wait if timeout is None else min(wait, timeout)}
         body |= {name: value for name, value in said.items() if value is not None}
         headers = {"Idempotency-Key": new_key() if key is None else key}
         kind = "application/json" if as_job else MEDIA_TYPE
         reply = self.send("POST", self._path("query"), body=body, headers=headers | {"Accept": kind})
         if reply.status_code == 202:
-            job = Job(self, told(_object(reply), "job", str))
-            return job if as_job else job.result()
+            waiting = _object(reply)
+            job = Job(self, told(waiting, "job", str))
+            if as_job:
+                return job
+            if told(waiting, "state", str) == "approval":
+                warnings.warn(_waits(job.id), ApprovalWarning, stacklevel=3)
+            return job.result(None if ends is None else max(0.0, ends - time.monotonic()))
         return _Answered(self, told(_object(reply), "answer", str)) if as_job else Result.from_bytes(reply.content)
 
     def job(self, identifier: str) -> Job:
@@ -251,6 +267,13 @@ class RemoteSession:
         if reply.status_code < 300:
             return reply
         raise raised(_error_of(reply))
+
+
+def _waits(job: str) -> str:
+    return (
+        f"This question waits for a custodian's approval, as job {_in_path(job)}. It stays there, and costs nothing, when you stop "
+        f"waiting; session.job({job!r}).result() gets its answer later."
+    )
 
 
 class _Answered(Job):

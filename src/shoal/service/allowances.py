@@ -13,7 +13,7 @@ from shoal.accounting.spending.report_data import amounts
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.params import Budget
-from shoal.service.people import checked_name
+from shoal.service.people import checked_name, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,6 +81,12 @@ def put(rows: Rows, grant: Grant) -> None:
         " approve_above = excluded.approve_above, created = excluded.created",
         *(grant.dataset, grant.to, grant.per, *texts, *limits, rows.now()),
     )
+
+
+def withdraw(rows: Rows, dataset: str, to: str, per: str) -> None:
+    """The allowance for these people and this period ends."""
+    if not rows.run("DELETE FROM allowances WHERE dataset = ? AND whom = ? AND per = ?", dataset, to, per):
+        raise not_found("allowance")
 
 
 def grants(store: Store, dataset: str) -> tuple[Grant, ...]:

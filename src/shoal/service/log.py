@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
@@ -34,6 +35,7 @@ FIELDS = (
     "answer_sha256",
     "detail",
 )
+_ANCHOR = re.compile(r"[0-9]{1,18}:[0-9a-f]{64}")
 LONGEST_SQL = 65_536
 REFUSALS_IN_FULL = 100
 MOST_LINES = 1000
@@ -144,6 +146,12 @@ def anchor(store: Store) -> str:
 
 def verify(exported: Iterable[str], noted: str | None = None) -> int:
     """The number of lines in an export, all verified; E_LEDGER names the first bad one."""
+    if noted is not None and _ANCHOR.fullmatch(noted) is None:
+        raise ShoalError(
+            "E_USAGE",
+            "This is not an anchor of a log.",
+            hint="It is written as NUMBER:HASH; see shoal service log anchor.",
+        )
     texts = iter(exported)
     try:
         head = json.loads(next(texts))

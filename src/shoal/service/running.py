@@ -21,7 +21,7 @@ from shoal.service import allowances, jobs, log
 from shoal.service.acts.planned import Asked
 from shoal.service.datasets import not_open
 from shoal.service.desk import Desk, Ladder, cancelled
-from shoal.service.people import later
+from shoal.service.people import later, not_found
 from shoal.service.runners import nursery
 from shoal.service.runners.bells import A_JOB_WAITS
 from shoal.service.runners.errand import Errand, facts_of
@@ -295,6 +295,8 @@ class Slots:
     def _terms(self, job: Job) -> Terms:
         caller = self._people.trusted(job.person, job.via)
         granted = [g for g in allowances.grants(self._store, job.dataset) if g.applies_to(caller)]
+        if not granted and not caller.is_custodian:  # it was withdrawn while the question waited
+            raise not_found("data set")
         accounts = tuple(account for g in granted if (account := g.account(caller)) is not None)
         key = None if job.question["fresh"] else job.fingerprint
         return Terms(key, Request(job.request, job.body), accounts)

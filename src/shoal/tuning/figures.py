@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,12 @@ class ColumnFigures:
             (self.clamp_bias + self.kappa_bias) ** 2 + self.kappa_variance + self.noise**2
         )
         return found
+
+    @property
+    def without_limits(self) -> ColumnFigures:
+        """As if nothing were clamped or left out, with the same noise."""
+        nothing = np.zeros_like(self.exact)
+        return replace(self, clamp_bias=nothing, kappa_bias=nothing, kappa_variance=nothing)
 
     @property
     def median_relative_error(self) -> float | None:

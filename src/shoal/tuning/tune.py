@@ -267,7 +267,7 @@ def _computed(select: PrivateSelect, names: list[str], pairs: Pairs) -> _Compute
     first = columns[0] if columns else None
     rows = np.bincount(pairs.group, weights=pairs.rows, minlength=len(pairs.keys))
     kept, limits = float(keep.sum()), [_bounds(plan, index) for index in range(len(names))]
-    at_four = _error_at_four_times(select, first) if first is not None else None
+    at_four = _at_four_times(select, first) if first is not None else None
     kinds = tuple(call.aggregate.name for call in select.aggregates)
     options = select.options
     setting = Setting(
@@ -315,8 +315,8 @@ def _noise(plan: SelectPlan, index: int) -> float | None:
     return noise_standard_deviation(release.noise) * float(release.noise.grid)
 
 
-def _error_at_four_times(select: PrivateSelect, figures: ColumnFigures) -> float | None:
+def _at_four_times(select: PrivateSelect, figures: ColumnFigures) -> ColumnFigures | None:
     """The same with less noise: nothing else changes with ε."""
     four = replace(select, options=replace(select.options, epsilon=4 * select.options.epsilon))
     noise = _noise(_planned(four), 0)
-    return None if noise is None else replace(figures, noise=noise).median_relative_error
+    return None if noise is None else replace(figures, noise=noise)

@@ -132,6 +132,14 @@ class AllowanceBody(Body):
     approve_above: Number | None = None
 
 
+class WithdrawBody(Body):
+    """The allowance that ends."""
+
+    dataset: Name
+    to: Name
+    per: Literal["day", "week", "month", "ever"] = "ever"
+
+
 class TuneBody(Body):
     """Settings to look at; `bounds` by output name, as pairs."""
 

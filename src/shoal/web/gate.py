@@ -93,7 +93,9 @@ class Gate:
             raise ShoalError("E_LIMITS", TOO_MANY_HEADERS)
         hosts = [value for name, value in headers if name == b"host"]
         if len(hosts) != 1 or _host_of(hosts[0]) not in self.hosts:
-            raise ShoalError("E_USAGE", WRONG_HOST)
+            raise ShoalError(
+                "E_USAGE", WRONG_HOST, hint="Whoever runs it names it: --public-url URL or --allow-host NAME."
+            )
         if not scope.get("query_string", b"").isascii():
             raise ShoalError("E_USAGE", "An address has ASCII characters only; others are written as %XX.")
         named = None if scope["path"] in PROBES else self._named(scope, headers)

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from shoal import params
 from shoal.service.allowances import Grant
-from shoal.web.bodies import AllowanceBody, RevokeBody, TokenBody, UserBody
+from shoal.web.bodies import AllowanceBody, RevokeBody, TokenBody, UserBody, WithdrawBody
 from shoal.web.calling import call, caller_of, service_of
 from shoal.web.errors import json_reply
 from shoal.web.jobs import only
@@ -75,6 +75,14 @@ async def allow(request: Request, body: AllowanceBody) -> Response:
     )
     await call(service_of(request).allow, caller_of(request), grant)
     return json_reply(grant.to_dict(), 201)
+
+
+@routes.delete("/allowances")
+async def withdraw(request: Request, body: WithdrawBody) -> Response:
+    """End an allowance."""
+    only(request, set())
+    await call(service_of(request).withdraw, caller_of(request), body.dataset, body.to, body.per)
+    return json_reply({"withdrawn": {"dataset": body.dataset, "to": body.to, "per": body.per}})
 
 
 def _limit(value: float | None) -> Fraction | None:

@@ -132,3 +132,9 @@ def test_explanations_are_counted_in_batches_and_none_is_lost(opened):
     with opened(start=False).store.reading() as rows:
         found = rows.all("SELECT person, sum(number) AS number FROM counts WHERE what = 'explain' GROUP BY person")
     assert found == [{"person": "ann", "number": 5}]
+
+
+@pytest.mark.parametrize("noted", ["foo", "3:abc", "", "3", ":" + "0" * 64, "-1:" + "0" * 64, "3:" + "G" * 64])
+def test_what_is_no_anchor_is_not_taken_for_a_log_that_was_changed(service, noted):
+    with refused("E_USAGE"):
+        log.verify(log.export(service.store), noted)

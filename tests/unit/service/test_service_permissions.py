@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
 from fractions import Fraction
 
@@ -10,6 +11,7 @@ from service_calls import ask, caller, refused, spent
 from service_shop import CATALOG, counting
 
 from shoal.params import budget
+from shoal.service import log
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
 from shoal.service.people import later
@@ -218,3 +220,39 @@ def test_a_question_that_waited_is_answered_by_the_new_version_and_found_there(o
     ended = service.wait(job.id, 30)
     assert (ended.state, spent(service)) == ("answered", Fraction(1, 10))
     assert service.explain(caller(service, "ann"), "visits", counting())["replay"] == ended.answer
+
+
+def test_an_allowance_can_be_withdrawn_and_the_others_stay(service):
+    ann, carla = caller(service, "ann"), caller(service, "carla")
+    service.withdraw(OPERATOR, "visits", "group:research")
+    with refused("E_NOT_FOUND"):
+        service.explain(ann, "visits", counting())
+    service.allow(OPERATOR, Grant("visits", "ann"))
+    service.allow(OPERATOR, Grant("visits", "ann", "week", max_epsilon=Fraction(1, 5)))
+    with refused("E_POLICY"):
+        ask(service, "ann", counting(0.5))
+    service.withdraw(carla, "visits", "ann", "week")
+    assert ask(service, "ann", counting(0.5)).state == "answered"
+    for who, whom, per in ((carla, "ann", "week"), (carla, "bob", "ever"), (carla, "nobody", "ever")):
+        with refused("E_NOT_FOUND"):
+            service.withdraw(who, "visits", whom, per)
+    with refused("E_NOT_FOUND"):
+        service.withdraw(carla, "elsewhere", "ann")
+    with refused("E_FORBIDDEN"):
+        service.withdraw(ann, "visits", "ann")
+    lines = [line for line in map(json.loads, log.export(service.store)) if line.get("outcome") == "withdrawn"]
+    assert [(line["actor"], json.loads(line["detail"])) for line in lines] == [
+        ("operator", {"per": "ever", "to": "group:research"}),
+        ("carla", {"per": "week", "to": "ann"}),
+    ]
+
+
+def test_a_question_that_waits_when_its_allowance_is_withdrawn_is_refused_and_free(opened):
+    service = opened(start=False)
+    service.allow(OPERATOR, Grant("visits", "ann"))
+    job = service.ask(caller(service, "ann"), "visits", Question(counting()))
+    for whom in ("ann", "group:research"):
+        service.withdraw(OPERATOR, "visits", whom)
+    service.start()
+    ended = service.wait(job.id, 60)
+    assert (ended.state, ended.error["code"], ended.charged, spent(service)) == ("failed", "E_NOT_FOUND", False, 0)

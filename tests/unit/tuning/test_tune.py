@@ -107,6 +107,18 @@ def test_advice_comes_in_the_order_in_which_it_helps(table):
     assert any("narrower bounds" in one for one in wide.advice)
 
 
+FINE = "Even at four times this epsilon"
+
+
+def test_a_question_is_called_too_fine_where_noise_hides_it_and_not_where_a_limit_does(table):
+    """One group per owner leaves out more than half of every count, which no epsilon mends and another limit does."""
+    limited = tuning.tune({"t": table}, CATALOG, SQL, epsilon=[500], groups=[1], bounds={"n": [(0, 6)]}).settings[0]
+    assert limited.median_relative_error > 0.5
+    assert not any(one.startswith(FINE) for one in limited.advice)
+    hidden = tuning.tune({"t": table}, CATALOG, SQL, epsilon=[0.01], groups=[1], bounds={"n": [(0, 6)]}).settings[0]
+    assert any(one.startswith(FINE) for one in hidden.advice)
+
+
 def test_sums_averages_and_other_aggregates():
     rows = pa.table({"u": list(range(100)) * 2, "g": ["a"] * 100 + ["b"] * 100, "x": [float(i) for i in range(200)]})
     sql = (

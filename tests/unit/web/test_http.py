@@ -180,6 +180,18 @@ def test_a_custodian_looks_at_raw_figures_and_the_looks_are_counted(ann, carla):
     assert carla.get("/v1/log", params={"after": 1, "limit": 1000}).json()["log"][-1]["action"] == "tune"
 
 
+def test_an_allowance_is_withdrawn(served, carla):
+    eve = served.client("bob")
+    served.service.allow(OPERATOR, Grant("visits", "bob", "week", max_epsilon=Fraction(1, 10)))
+    assert code_of(asked(eve, new_question(0.2))) == (403, "E_POLICY")
+    body = {"dataset": "visits", "to": "bob", "per": "week"}
+    assert code_of(eve.request("DELETE", "/v1/allowances", json=body)) == (403, "E_FORBIDDEN")
+    assert carla.request("DELETE", "/v1/allowances", json=body).json() == {"withdrawn": body}
+    assert asked(eve, new_question(0.2)).status_code == 200
+    assert code_of(carla.request("DELETE", "/v1/allowances", json=body)) == (404, "E_NOT_FOUND")
+    eve.close()
+
+
 def test_an_approval_goes_round(served, carla):
     served.service.allow(OPERATOR, Grant("visits", "bob", approve_above=Fraction(4)))
     bob = served.client("bob")
@@ -279,7 +291,8 @@ def test_what_is_not_yours_looks_like_what_is_not_there(served):
 
 def test_a_name_that_is_not_ours_is_refused(served):
     with served.client("ann") as client:
-        assert client.get("/v1/me", headers={"Host": "evil.example"}).status_code == 421
+        refused = client.get("/v1/me", headers={"Host": "evil.example"})
+        assert (refused.status_code, "--allow-host" in refused.json()["error"]["hint"]) == (421, True)
         assert client.get("/v1/me", headers={"Host": "localhost:99"}).status_code == 200
 
 

@@ -14,6 +14,9 @@ from web_server import counting
 from shoal.accounting.accountants import Loss
 from shoal.accounting.ledger import Ledger
 from shoal.cli.verbs import app
+from shoal.errors import ShoalError
+from shoal.service.allowances import Grant
+from shoal.service.service import OPERATOR
 
 RUNNER = CliRunner()
 
@@ -83,3 +86,31 @@ def test_whoever_lifts_a_suspension_of_a_service_sees_the_statement(tmp_path):
     assert "by entry 1:\nSELECT 1\n" in run.stderr
     assert run.stdout == "ann may ask visits again.\n"
     assert not book.is_suspended("ann")
+
+
+def test_a_question_that_needs_approval_says_so_and_can_be_left(served):
+    import shoal
+    from shoal.remote import ApprovalWarning
+
+    served.service.allow(OPERATOR, Grant("visits", "bob", approve_above=Fraction(1)))
+    with shoal.connect(f"{served.url}/d/visits", token=served.token("bob")) as session:
+        with pytest.warns(ApprovalWarning, match="as job j_") as told, pytest.raises(shoal.ShoalError, match="E_BUSY"):
+            session.query(counting(2, "left"), timeout=0.5)
+        job = session.job(str(told[0].message).partition("as job ")[2].partition(".")[0])
+        assert job.state == "approval"
+        job.cancel()
+
+
+def test_the_command_line_says_in_a_sentence_that_a_question_waits_for_approval(served, tmp_path, monkeypatch):
+    from shoal.remote import session as remote
+
+    def stops_waiting(job, timeout=None):
+        job.cancel()
+        raise ShoalError("E_CANCELLED", "It was left.")
+
+    monkeypatch.setattr(remote.Job, "result", stops_waiting)
+    served.service.allow(OPERATOR, Grant("visits", "bob", approve_above=Fraction(1)))
+    (tmp_path / "token").write_text(served.token("bob"))
+    where = ["--db", f"{served.url}/d/visits", "--token-file", str(tmp_path / "token")]
+    run = RUNNER.invoke(app, ["query", counting(2, "told"), *where])
+    assert run.stderr.startswith("This question waits for a custodian's approval, as job j_")

@@ -192,3 +192,34 @@ def test_an_order_to_end_that_comes_while_a_process_is_made_ends_it_too(tmp_path
 def test_places_that_would_send_tokens_in_the_clear_are_refused(options):
     with pytest.raises(shoal.ShoalError, match="E_USAGE"):
         Place(**options)
+
+
+def test_a_second_start_says_that_a_budget_is_for_life_and_which_names_are_answered(tmp_path):
+    with serving(tmp_path):
+        pass
+    command = [
+        sys.executable,
+        "-m",
+        "shoal",
+        "serve",
+        str(tmp_path / "data"),
+        "--catalog",
+        str(tmp_path / "shoal.toml"),
+    ]
+    command += [
+        "--budget",
+        "9,1e-5",
+        "--home",
+        str(tmp_path / "home"),
+        "--port",
+        "0",
+        "--host",
+        "0.0.0.0",  # noqa: S104 - on a machine of tests
+        "--plain-http",
+    ]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline().startswith("shoal serves at")
+        process.terminate()
+        said = process.stderr.read()
+    assert "The data set data is there already and keeps its budget (epsilon 2, delta 1e-05)" in said
+    assert "under the name localhost alone" in said

@@ -5,12 +5,15 @@ from __future__ import annotations
 import sys
 from json import dumps
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shoal.cli.budget import parse_budget
 from shoal.errors import ShoalError, missing_extra
+
+if TYPE_CHECKING:
+    from shoal.params import Budget
 
 HOME = Path("shoal-service")
 
@@ -87,6 +90,10 @@ def serve(
     proxy = None if behind_proxy is None else Proxy.of(behind_proxy, user_header, proxy_secret)
     listening = (host, port, tuple(allow_host or ()), public_url, tls_cert, tls_key, plain_http, workers, flight_port)
     place = Place(*listening, proxy)
+    if host in {"0.0.0.0", "::"} and public_url is None and not allow_host and not json:  # noqa: S104 - asked for
+        typer.echo(
+            "Requests are answered under the name localhost alone: add --public-url URL or --allow-host NAME.", err=True
+        )
     if not 0 < time_limit <= 86_400:
         raise ShoalError("E_USAGE", "--time-limit is a number of seconds, 86400 at most.")
     limits = Limits(slots, seconds(answer_time), rates == "on", time_limit)
@@ -94,7 +101,7 @@ def serve(
     if sample:
         source, catalog, budget = sample_shop(home)
     kept = where(home, store)
-    login = prepare(kept, source, catalog, budget, days)
+    login = prepare(kept, source, catalog, budget, days, quiet=json)
 
     def ready(url: str, pid: int, flight: str | None) -> None:
         link = f"{url}/login?link={login}" if login else None
@@ -121,7 +128,9 @@ def where(home: Path, store: str | None) -> Path | str:
     return home if store is None else store
 
 
-def prepare(kept: Path | str, source: str | None, catalog: Path, budget: str | None, days: int | None) -> str | None:
+def prepare(
+    kept: Path | str, source: str | None, catalog: Path, budget: str | None, days: int | None, *, quiet: bool
+) -> str | None:
     """The data set that was named on the line, once; a link for the first custodian, while there is none."""
     from shoal.service.datasets import NewDataSet
     from shoal.service.service import OPERATOR, Service
@@ -134,6 +143,8 @@ def prepare(kept: Path | str, source: str | None, catalog: Path, budget: str | N
                 if budget is None:
                     raise ShoalError("E_USAGE", "A new data set needs a budget.", hint="Write --budget 3,1e-5.")
                 service.add_dataset(OPERATOR, NewDataSet(name, source, str(catalog), parse_budget(budget, "--budget")))
+            elif budget is not None and not quiet:
+                note_other_budget(name, parse_budget(budget, "--budget"), service.datasets.get(name).ledger.budget)
         if not service.datasets.names():
             raise ShoalError(
                 "E_USAGE", "There is nothing to serve.", hint="Name a folder, or use: shoal service dataset add"
@@ -143,6 +154,16 @@ def prepare(kept: Path | str, source: str | None, catalog: Path, budget: str | N
         return service.first_link()
     finally:
         service.close(0.0)
+
+
+def note_other_budget(name: str, said: Budget, known: Budget | None) -> None:
+    """A budget is for life: what the line says about a data set that is there already changes nothing."""
+    if known is not None and (said.epsilon, said.delta) != (known.epsilon, known.delta):
+        has = f"epsilon {float(known.epsilon):g}, delta {float(known.delta):g}"
+        typer.echo(
+            f"The data set {name} is there already and keeps its budget ({has}); to raise it: shoal service dataset raise",
+            err=True,
+        )
 
 
 def sample_shop(home: Path) -> tuple[str, Path, str]:

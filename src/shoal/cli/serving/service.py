@@ -130,12 +130,16 @@ def allow(
     operator: Caller,
     dataset: Annotated[str, typer.Argument(metavar="DATASET")],
     to: Annotated[str, typer.Option(metavar="WHOM", help="A user, group:NAME or everyone.")],
-    budget: Annotated[str | None, typer.Option(metavar="EPS,DELTA", help="What they may spend in each period.")] = None,
+    budget: Annotated[
+        str | None, typer.Option(metavar="EPS,DELTA", help="What they may spend in each period; a group shares it.")
+    ] = None,
     per: Annotated[str, typer.Option(metavar="PERIOD", help="day, week, month or ever.")] = "ever",
     max_epsilon_per_query: Annotated[float | None, typer.Option(metavar="X", help="More is refused.")] = None,
     approve_above: Annotated[float | None, typer.Option(metavar="X", help="More waits for a custodian.")] = None,
+    *,
+    withdraw: Annotated[bool, typer.Option("--withdraw", help="End the allowance of this period instead.")] = False,
 ) -> Done:
-    """Let somebody query a data set, within limits.
+    """Let somebody query a data set, within limits; given again for the same people and period, it replaces the previous one.
 
     [bold]Example[/bold]
 
@@ -144,6 +148,13 @@ def allow(
     from shoal import params
     from shoal.service.allowances import Grant
 
+    if withdraw:
+        if (budget, max_epsilon_per_query, approve_above) != (None, None, None):
+            raise ShoalError("E_USAGE", "--withdraw ends an allowance: it takes --to and --per alone.")
+        service.withdraw(operator, dataset, to, per)
+        return {
+            "withdrawn": {"dataset": dataset, "to": to, "per": per}
+        }, f"{to} has no allowance for {dataset} per {per}."
     limits = [None if x is None else params.epsilon(x) for x in (max_epsilon_per_query, approve_above)]
     limit = None if budget is None else parse_budget(budget, "--budget")
     service.allow(operator, Grant(dataset, to, per, limit, *limits))

@@ -66,8 +66,20 @@ def show(found: Tuning) -> None:
         table.add_row(*cells(one))
     out.print(found.warning)
     out.print(table)
-    for sentence in dict.fromkeys(text for one in found.settings for text in one.advice):
-        out.print(f"advice  {sentence}")
+    for sentence, about in advised(found).items():
+        out.print(f"advice  {sentence}{about}")
+
+
+def advised(found: Tuning) -> dict[str, str]:
+    """Each sentence, and the rows of the table that it is about where it is not about all of them."""
+    said: dict[str, list[int]] = {}
+    for row, one in enumerate(found.settings, start=1):
+        for sentence in one.advice:
+            said.setdefault(sentence, []).append(row)
+    return {
+        sentence: "" if len(rows) == len(found.settings) else f" (rows {', '.join(map(str, rows))})"
+        for sentence, rows in said.items()
+    }
 
 
 def number(text: str) -> float:

@@ -98,3 +98,14 @@ class Keeping(Core):
             cost = None if grant.budget is None else (grant.budget.epsilon, grant.budget.delta)
             detail = json.dumps(grant.to_dict(), sort_keys=True)
             log.write(rows, caller.name, caller.via, "allowance", dataset=grant.dataset, cost=cost, detail=detail)
+
+    def withdraw(self, caller: Caller, dataset: str, to: str, per: str = "ever") -> None:
+        """An allowance ends; whoever has no other no longer sees the data set, and what they asked and still waits is refused."""
+        caller.require("admin")
+        self._dataset(caller, dataset)
+        with self.store.writing() as rows:
+            allowances.withdraw(rows, dataset, to, per)
+            detail = json.dumps({"to": to, "per": per}, sort_keys=True)
+            log.write(
+                *(rows, caller.name, caller.via, "allowance"), dataset=dataset, outcome="withdrawn", detail=detail
+            )

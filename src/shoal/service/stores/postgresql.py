@@ -262,8 +262,6 @@ def migrate(connection: Connection, identity: str = "") -> int:
 
 def migrate_database(url: str, identity: str, role: str | None = None) -> int:
     """The same for a service's database; on request, a role gets what a running service needs and no more."""
-    from psycopg import sql
-
     from shoal.accounting.stores.postgresql import make_tables
     from shoal.accounting.stores.postgresql_tables import grants as ledger_grants
 
@@ -273,6 +271,8 @@ def migrate_database(url: str, identity: str, role: str | None = None) -> int:
         make_tables(connection)
         require_one_owner(connection, beginning=True)
         if role is not None:
+            from psycopg import sql
+
             quoted = sql.Identifier(role).as_string(connection)
             for statement in (*grants(quoted), *ledger_grants(quoted)):
                 connection.execute(statement)

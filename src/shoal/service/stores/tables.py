@@ -82,5 +82,5 @@ def grants(role: str) -> tuple[str, ...]:
         f"GRANT USAGE ON SCHEMA shoal TO {role}",
         f"GRANT SELECT, INSERT ON {of((*APPEND_ONLY, *CHANGED))}, shoal.service_migrations TO {role}",
         f"GRANT UPDATE ON {of(CHANGED)} TO {role}",
-        f"GRANT DELETE ON shoal.sessions, shoal.late TO {role}",
+        f"GRANT DELETE ON shoal.sessions, shoal.late, shoal.allowances TO {role}",
     )
