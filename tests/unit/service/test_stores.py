@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sqlite3
 import threading
 from contextlib import closing
@@ -252,6 +253,18 @@ def test_an_older_file_is_refused_until_it_is_migrated(place):
     store = open_store(place, "x")
     assert store.identity == "old"
     store.close()
+
+
+@ONLY_POSTGRESQL
+def test_a_store_that_is_dropped_unclosed_leaves_no_connection_open(place):
+    """A service whose slots do not end in time is not closed, and may go before its process does."""
+    store = open_store(place, "x")
+    with store.reading():
+        pass
+    ((connection,),) = [store._idle.here()]
+    del store
+    gc.collect()
+    assert connection.closed
 
 
 def test_a_newer_store_is_refused(place):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import threading
+import weakref
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
@@ -85,8 +86,8 @@ class PostgresStore(Keeper):
     def __init__(self, url: str, *, has_anchor: bool = False) -> None:
         self._url = url
         self._address = with_safe_transport(url)
-        self._idle: list[Connection] = []
-        self._process = os.getpid()
+        self._idle = _Idle()
+        weakref.finalize(self, self._idle.close)
         self._free = threading.BoundedSemaphore(CONNECTIONS)
         self._lock = threading.Lock()
         self._closed = False
@@ -182,12 +183,8 @@ class PostgresStore(Keeper):
         from psycopg.rows import dict_row
 
         with self._lock:
-            if self._process != os.getpid():
-                # The other process still uses its connections: closing our copies would close those.
-                _LEFT_ALONE.extend(self._idle)
-                self._idle, self._process = [], os.getpid()
-            if self._idle:
-                return self._idle.pop(), False
+            if idle := self._idle.here():
+                return idle.pop(), False
         connection = connect(self._address)
         connection.row_factory = dict_row
         connection.execute("SET search_path = shoal")
@@ -201,7 +198,7 @@ class PostgresStore(Keeper):
             return
         with self._lock:
             if not self._closed:
-                self._idle.append(connection)
+                self._idle.here().append(connection)
                 return
         connection.close()
 
@@ -212,8 +209,29 @@ class PostgresStore(Keeper):
         """See `store.Store`."""
         with self._lock:
             self._closed = True
-            while self._idle and self._process == os.getpid():
-                self._idle.pop().close()
+            self._idle.close()
+
+
+class _Idle:
+    """Connections that nobody uses, and the process that made them. A store that is dropped unclosed leaves none open."""
+
+    def __init__(self) -> None:
+        self._connections: list[Connection] = []
+        self._process = os.getpid()
+
+    def here(self) -> list[Connection]:
+        """Those of this process."""
+        if self._process != os.getpid():
+            # The other process still uses its connections: closing our copies would close those.
+            _LEFT_ALONE.extend(self._connections)
+            self._connections, self._process = [], os.getpid()
+        return self._connections
+
+    def close(self) -> None:
+        """Closes those of this process."""
+        idle = self.here()
+        while idle:
+            idle.pop().close()
 
 
 _LEFT_ALONE: list[Connection] = []
