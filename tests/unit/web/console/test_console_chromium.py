@@ -219,7 +219,8 @@ def test_a_token_is_made_shown_once_and_revoked(chromium, served):
         identifier = served.service.people.caller(token).token
         window.open("/tokens")
         assert token not in window.page.content()
-        window.page.get_by_role("button", name=f"Revoke {identifier}").click()
+        window.page.locator("summary", has_text=f"Revoke {identifier}").click()
+        window.page.get_by_role("button", name=f"Yes, revoke {identifier}").click()
         window.page.wait_for_load_state()
         assert identifier not in window.page.locator("#tokens").inner_text()
 

@@ -161,6 +161,37 @@ def test_people_are_added_allowed_and_retired(served, carla):
     assert carla.send_form("/people", name="eva", roles="analyst").status_code == 400
 
 
+def test_an_allowance_is_withdrawn_and_its_question_no_longer_waits(served, carla):
+    carla.send_form("/people", name="fred", roles="analyst")
+    for per in ("day", "week"):
+        carla.send_form("/allowances", dataset="visits", to="fred", epsilon="2", delta="1e-5", per=per, above="0.1")
+    fields = {"dataset": "visits", "to": "fred"}
+    with Browser(served, "fred") as fred:
+        assert fred.send_form("/allowances/withdraw", **fields, per="day").status_code == 403
+        assert carla.send_form("/allowances/withdraw", **fields, per="day").status_code == 303
+        assert carla.send_form("/allowances/withdraw", **fields, per="day").status_code == 404
+        assert fred.get("/d/visits").status_code == 200
+        assert carla.send_form("/allowances/withdraw", **fields, per="week").headers["Location"] == "/people#allowances"
+        assert fred.get("/d/visits").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("page", "action", "word"),
+    [
+        ("/people", "/people/ann/retire", "Retire"),
+        ("/people", "/allowances/withdraw", "Withdraw"),
+        ("/tokens", "/tokens/[^/]+/revoke", "Revoke"),
+        ("/d/visits", "/d/visits/refresh", r"Begin version \d+"),
+    ],
+)
+def test_what_cannot_be_taken_back_is_asked_twice_without_script(carla, page, action, word):
+    found = carla.get(page).text
+    summary = rf'<details class="confirm">\s*<summary[^>]*>{word}<[^>]*>[^<]*</span></summary>'
+    opened = rf'{summary}\s*<form method="post" action="{action}"'
+    assert re.search(opened, found) is not None
+    assert len(re.findall(f'action="{action}"', found)) == len(re.findall(opened, found))
+
+
 def test_tuning_is_said_not_to_be_private_and_each_look_is_counted(carla):
     sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(*) AS n FROM visits GROUP BY site"
     first = carla.send_form("/d/visits/tune", sql=sql)
@@ -218,7 +249,7 @@ def test_a_budget_is_raised_with_a_reason_and_never_lowered(served, carla):
 
 def test_a_refresh_begins_a_new_version(served, carla):
     before = served.service.datasets.get("visits").version
-    assert f"begin version {before + 1}" in carla.get("/d/visits").text
+    assert f"Begin version {before + 1}<" in carla.get("/d/visits").text
     assert carla.send_form("/d/visits/refresh").status_code == 303
     assert served.service.datasets.get("visits").version == before + 1
 

@@ -81,6 +81,15 @@ async def allow(request: Request) -> Response:
     return RedirectResponse("/people#allowances", 303)
 
 
+@routes.post("/allowances/withdraw")
+async def withdraw(request: Request) -> Response:
+    """Takes an allowance back."""
+    fields = await form_of(request, {"dataset", "to", "per"})
+    caller = session_of(request).caller
+    await call(service_of(request).withdraw, caller, fields["dataset"], fields["to"], fields["per"])
+    return RedirectResponse("/people#allowances", 303)
+
+
 def _number(text: str, what: str) -> float | None:
     if not text.strip():
         return None
