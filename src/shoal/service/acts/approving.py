@@ -43,6 +43,17 @@ class Approving(Core):
             if caller.reaches(row["dataset"]) and (caller.is_custodian or row["asker"] == caller.name)
         ]
 
+    def decision(self, caller: Caller, identifier: str) -> dict[str, Any]:
+        """What a custodian decided, and the question's job: what became of it since."""
+        caller.require("admin")
+        with self.store.reading() as rows:
+            found = rows.one("SELECT * FROM approvals WHERE id = ?", identifier)
+            if found is None or not self._sees(caller, found["dataset"]):
+                raise not_found("approval")
+            job = jobs.get(rows, found["job"])
+        told = {name: found[name] for name in ("id", "dataset", "asker", "state", "decided_by", "note")}
+        return told | {"job": job}
+
     def decide(self, caller: Caller, identifier: str, decision: str, note: str = "") -> dict[str, Any]:
         """Approve or refuse; nobody may decide their own question."""
         caller.require("admin")

@@ -56,6 +56,15 @@ class Looking(Core):
             "allowances": allowances.shown(grants, left),
         }
 
+    def allowances_of(self, caller: Caller, name: str, person: str) -> list[dict[str, Any]]:
+        """What somebody may still spend, for custodians and for themselves; E_AUTH for somebody who was retired."""
+        dataset = self._dataset(caller, name)
+        if person != caller.name:
+            caller.require("admin")
+        other = self.people.trusted(person, caller.via)
+        grants = self._grants(other, name)
+        return allowances.shown(grants, self._standing(other, dataset, grants)[1])
+
     def _standing(
         self, caller: Caller, dataset: DataSet, grants: list[Grant]
     ) -> tuple[tuple[Fraction, Fraction] | None, list[tuple[Fraction, Fraction] | None]]:

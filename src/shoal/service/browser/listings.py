@@ -36,6 +36,17 @@ def last_time(store: Store, caller: Caller, answer: str) -> dict[str, Any] | Non
     return None if found is None else _shown(found)
 
 
+def approval_of(store: Store, caller: Caller, fingerprint: str) -> dict[str, Any] | None:
+    """Who approved this question of the caller's, and their note; None if nobody did."""
+    with store.reading() as rows:
+        found = rows.one(
+            "SELECT decided_by, note FROM approvals WHERE asker = ? AND fingerprint = ? AND state = 'approved'"
+            " ORDER BY created DESC LIMIT 1",
+            *(caller.name, fingerprint),
+        )
+    return None if found is None else {"by": found["decided_by"], "note": found["note"]}
+
+
 def _shown(row: dict[str, Any]) -> dict[str, Any]:
     return {
         "job": row["id"],

@@ -16,7 +16,7 @@ from shoal.errors import ShoalError
 from shoal.params import percent
 from shoal.release.answer_bytes import MEDIA_TYPE
 from shoal.result import shown
-from shoal.service.browser.listings import last_time
+from shoal.service.browser.listings import approval_of, last_time
 from shoal.service.people import not_found
 from shoal.web.calling import call, service_of
 from shoal.web.console import charts
@@ -67,6 +67,7 @@ async def answer(request: Request, answer: str) -> Response:
         answer=answer,
         created=found["created"],
         asked=asked,
+        approved=await call(approval_of, service.store, caller, found["fingerprint"]),
         levels=[(each, percent(each)) for each in LEVELS],
         host=str(request.base_url).rstrip("/"),
         **view,

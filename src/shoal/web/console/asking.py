@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from shoal.errors import ShoalError
-from shoal.service.browser.listings import own_questions
+from shoal.service.browser.listings import approval_of, own_questions
 from shoal.service.people import random_id
 from shoal.service.questions import Question
 from shoal.web.calling import call, ended, service_of
@@ -145,9 +145,9 @@ async def job_page(request: Request, job: str) -> Response:
         return RedirectResponse(f"/a/{found.answer}", 303)
     position = await call(service.position, found)
     described = await call(service.describe, caller, found.dataset)
-    return await framed(
-        request, "job.html", here="datasets", tab="ask", dataset=described, job=found, position=position
-    )
+    approved = await call(approval_of, service.store, caller, found.fingerprint)
+    about: dict[str, Any] = {"dataset": described, "job": found, "position": position, "approved": approved}
+    return await framed(request, "job.html", here="datasets", tab="ask", **about)
 
 
 @routes.get("/j/{job}/state")

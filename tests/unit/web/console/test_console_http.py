@@ -12,6 +12,7 @@ import pytest
 from console_browser import Browser, new_question
 from web_server import Served
 
+from shoal.params import budget
 from shoal.service import log
 from shoal.service.allowances import Grant
 from shoal.service.service import OPERATOR
@@ -83,8 +84,40 @@ def test_a_question_that_waits_for_approval_can_be_cancelled_or_decided(served, 
     (identifier,) = re.findall(r'action="/approvals/(p_[^"]+)"', listed)
     assert carla.send_form(f"/approvals/{identifier}", decision="refuse", note="too dear").status_code == 303
     assert "too dear" in ann.get(job).text
+    assert "You refused the question of ann" in carla.get(f"/approvals?decided={identifier}").text
     other = ann.ask(new_question(0.8)).headers["Location"]
     assert "nothing was charged" in ann.get(ann.send_form(f"{other}/cancel").headers["Location"]).text
+
+
+def test_a_custodian_sees_what_the_asker_may_spend_and_what_became_of_a_decision(served, carla):
+    carla.send_form("/people", name="gina", roles="analyst")
+    grant = Grant("visits", "gina", "week", budget((1, 1e-5)), None, Fraction(1, 10))
+    served.service.allow(OPERATOR, grant)
+    with Browser(served, "gina") as gina:
+        first, second = [gina.ask(new_question(0.75)).headers["Location"] for _ in range(2)]
+        listed = carla.get("/approvals").text
+        assert len(re.findall("What gina may still spend", listed)) == 2
+        assert "<b>ε 1</b> left of 1 this week" in listed
+        assert "It costs more than is left" not in listed
+        identifiers = re.findall(r'action="/approvals/(p_[^"]+)"', listed)
+        sent = carla.send_form(f"/approvals/{identifiers[0]}", decision="approve", note="for the <b>board</b>")
+        said = carla.get(sent.headers["Location"]).text
+        assert re.search("You approved the question of gina.</b> It (is answered|runs now)", said)
+        answer = gina.ended(first)
+        assert "Approved by carla: for the &lt;b&gt;board&lt;/b&gt;" in answer.text
+        assert "Approved by carla" not in carla.get(answer.url.path).text
+        listed = carla.get("/approvals").text
+        assert "<b>ε 0.25</b> left of 1 this week" in listed
+        assert "It costs more than is left" in listed
+        sent = carla.send_form(f"/approvals/{identifiers[1]}", decision="approve", note="this too")
+        said = carla.get(sent.headers["Location"]).text
+        assert "but it was not asked" in said
+        assert "E_BUDGET" in said
+        refused = gina.get(second).text
+        assert "E_BUDGET" in refused
+        assert "Approved by carla: this too" in refused
+        assert gina.get(sent.headers["Location"]).status_code == 403
+        assert carla.get("/approvals?decided=p_none").status_code == 404
 
 
 def test_a_custodian_reads_every_character_of_what_they_approve(served, ann, carla):
