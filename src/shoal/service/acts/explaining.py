@@ -46,7 +46,7 @@ class Explaining(Looking):
         looked = Later(lambda: self._standing(caller, dataset, grants))
         planned = self._plans.explained(Asked(dataset, caller.name, sql, epsilon, composition), looked.now)
         remaining, left = looked.found
-        explained = planned.explained(None if remaining is None else (float(remaining[0]), float(remaining[1])))
+        explained = planned.explained(_least([remaining, *left]))
         replay = self._released(dataset, caller, planned.key)
         cost = planned.cost
         approve = allowances.smallest([grant.approve_above for grant in grants])
@@ -133,6 +133,12 @@ def _meaning(epsilon: float, delta: float, unit: str) -> dict[str, Any]:
 
 def _fits(cost: tuple[Fraction, Fraction], limits: list[tuple[Fraction, Fraction] | None]) -> bool:
     return all(cost[0] <= limit[0] and cost[1] <= limit[1] for limit in limits if limit is not None)
+
+
+def _least(limits: list[tuple[Fraction, Fraction] | None]) -> tuple[float, float] | None:
+    """What the caller may still spend: of ε and of δ, the least that any limit leaves; None if there is no limit."""
+    known = [limit for limit in limits if limit is not None]
+    return (float(min(each[0] for each in known)), float(min(each[1] for each in known))) if known else None
 
 
 def _advice(explained: dict[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
-from shoal.params import percent
+from shoal.params import many, percent
 from shoal.sql.grammar.tokens import tokenize
 from shoal.web.console import charts
 from shoal.web.console.rendering import number
@@ -23,11 +23,13 @@ _WHERE = {
     "listed": "bounds from the catalog's list of values",
     "expression": "bounded by the expression itself",
     "inferred": "bounds are found privately first, for a part of ε",
-    "found": "limits are found privately first, for a part of ε",
-    "guessed": "limits are guessed",
-    "one row": "a row's bounds are public",
+    "found": "its limit is found privately first, for a part of ε",
+    "guessed": "its limit is a public guess",
+    "one row": "the bounds of one row are public",
     "none": "no bounds needed",
 }
+_ADDING = ("COUNT", "SUM")
+"""To these, a person adds something; of others, they move the result."""
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -47,7 +49,7 @@ def explanation_view(explained: dict[str, Any], sql: str) -> dict[str, Any]:
         "replay": explained["replay"],
         "needs_approval": explained["needs_approval"],
         "columns": columns_of(explained),
-        "limits": [line for select in explained.get("selects", ()) for line in _limits(select)],
+        "limits": [line for select in explained.get("selects", ()) for line in limits_of(select)],
         "sentences": sentences(means),
         "picture": _picture(means) if epsilon else None,
         "unit": explained["unit"],
@@ -63,7 +65,7 @@ def explanation_view(explained: dict[str, Any], sql: str) -> dict[str, Any]:
 def columns_of(explained: dict[str, Any]) -> list[dict[str, str]]:
     """How accurate every number will be."""
     return [
-        _column(column, example=select["limits"] is not None)
+        _column(column, example=_seeks(select))
         for select in explained.get("selects", ())
         for column in select["columns"]
     ]
@@ -96,29 +98,46 @@ def _picture(means: dict[str, Any]) -> Any:
 def _column(column: dict[str, Any], *, example: bool) -> dict[str, str]:
     name = ", ".join(column["outputs"]) or column["written"]
     error, level = column["expected_error"], percent(column["confidence_level"])
-    exactness = "± shown with the answer" if error is None else f"± {number(error)}" if error else "exact"
+    has_noise = any(release["mechanism"] != "none" for release in column["releases"])
+    exactness = "exact" if not has_noise else "± shown with the answer" if error is None else f"± {number(error)}"
     where = _WHERE.get(column["bounds_source"], column["bounds_source"])
     if column["bounds"] and column["bounds_source"] != "none":
-        where = f"one person moves it between {number(column['bounds'][0])} and {number(column['bounds'][1])}: {where}"
+        counts = "one person adds" if column["aggregate"].startswith(_ADDING) else "values are taken to be"
+        where = f"{counts} between {number(column['bounds'][0])} and {number(column['bounds'][1])}: {where}"
     return {
         "name": name,
         "written": column["written"],
         "error": f"about {exactness}" if example and error else exactness,
-        "level": f"at {level}" if error else "",
+        "level": f"at {level}" if has_noise and error is not None else "",
         "bounds": where,
     }
 
 
-def _limits(select: dict[str, Any]) -> list[str]:
+def _seeks(select: dict[str, Any]) -> bool:
+    """Whether limits are to be found first; what is said of the rest is then an example."""
+    limits = select["limits"]
+    if limits is None:
+        return False
+    return limits["those_of_select"] is not None or any(sought["candidates"] for sought in limits["sought"])
+
+
+def limits_of(select: dict[str, Any]) -> list[str]:
     """How much of each person counts."""
-    if select["limits"] is not None:
-        example = select["limits"]["example_groups_per_owner"]
-        return [
-            "How much of each person counts is found privately first, for a part of ε.",
-            f"The ± is for an example in which {example} groups of each do: name max_groups_contributed to know it exactly.",
+    contribution = select["contribution"]
+    grouped = not contribution["kept_of_each_owner"].startswith("everything")
+    if _seeks(select):
+        found = [
+            "How much of each person counts is found privately first, for a part of ε; limits in the query save it."
         ]
-    kept = select["contribution"]["kept_of_each_owner"]
-    return [] if kept.startswith("everything") else [f"Each person's rows count in {kept}."]
+        if grouped:
+            example = many(contribution["max_groups_per_owner"], "group")
+            advice = "name max_groups_contributed to know them beforehand"
+            found.append(f"The figures here are an example, with {example} for each person: {advice}.")
+        return found
+    if contribution["max_rows_per_owner"] is not None:
+        return [f"At most {many(contribution['max_rows_per_owner'], 'row')} of each person count, chosen at random."]
+    groups = many(contribution["max_groups_per_owner"], "group")
+    return [f"Each person counts in at most {groups}, chosen at random."] if grouped else []
 
 
 def _notes(explained: dict[str, Any]) -> list[str]:

@@ -33,6 +33,20 @@ def test_a_question_is_explained_asked_answered_and_free_the_second_time(ann, ca
     assert "Replayed · free" in carla.get(answer.url.path).text
 
 
+def test_what_is_left_is_the_least_of_the_ledger_and_the_askers_allowances(served, ann, carla):
+    served.service.allow(OPERATOR, Grant("visits", "ann", "month", budget((0.45, 1e-4))))
+    try:
+        asked = served.service.explain(served.service.people.trusted("ann", "a test"), "visits", new_question())
+        page = ann.send_form("/d/visits/ask", sql=new_question(), do="explain").text
+    finally:
+        served.service.withdraw(OPERATOR, "visits", "ann", "month")
+    assert asked["remaining"] == [0.45, 1e-4]
+    assert "budget left   ε = 0.45, δ = 0.0001" in page
+    assert "of 0.45 left" in page
+    whole = carla.send_form("/d/visits/ask", sql=new_question(), do="explain").text
+    assert "budget left   ε = 0.45" not in whole
+
+
 def test_the_same_page_pays_once_however_often_it_is_sent(served, ann):
     sql = new_question()
     page = ann.send_form("/d/visits/ask", sql=sql, do="explain")

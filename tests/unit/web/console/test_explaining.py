@@ -1,0 +1,49 @@
+"""What the console says about an explanation: how exact a number will be, and how much of each person counts."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+import shoal
+from shoal.web.console.explaining import columns_of, limits_of
+
+VISITS = pa.table({"uid": [1, 2, 3], "site": ["a", "b", "a"], "spend": [1.0, 2.0, 3.0]})
+CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {}, delta = 1e-6{})"
+
+
+@pytest.fixture(scope="module")
+def explained():
+    with shoal.connect({"visits": VISITS}, catalog={"tables": {"visits": {"owner": "uid"}}}) as session:
+        yield lambda *clause, rest: session.explain(f"{CLAUSE.format(*clause)} {rest}").to_dict()
+
+
+def said(found):
+    return [line for select in found["selects"] for line in limits_of(select)]
+
+
+def test_a_private_number_is_never_called_exact(explained):
+    (column,) = columns_of(explained(9, "", rest="COUNT(DISTINCT uid) AS n FROM visits"))
+    assert (column["error"], column["level"]) == ("± 0", "at 95%")
+
+
+def test_groups_are_an_example_only_where_there_are_groups(explained):
+    (one,) = said(explained(1, "", rest="COUNT(*) AS n FROM visits"))
+    assert one.startswith("How much of each person counts is found")
+    _, example = said(explained(1, "", rest="site, COUNT(*) AS n FROM visits GROUP BY site"))
+    assert example.startswith("The figures here are an example, with 5 groups for each person")
+
+
+def test_given_limits_are_said_in_english(explained):
+    counted = "site, COUNT(*, contribution_bounds_per_group => (0, 3)) AS n FROM visits GROUP BY site"
+    groups = explained(1, ", max_groups_contributed = 1", rest=counted)
+    assert said(groups) == ["Each person counts in at most 1 group, chosen at random."]
+    rows = explained(1, ", max_rows_contributed = 2", rest="site, COUNT(*) AS n FROM visits GROUP BY site")
+    assert said(rows) == ["At most 2 rows of each person count, chosen at random."]
+
+
+def test_a_person_adds_to_a_sum_and_not_to_an_average(explained):
+    (summed,) = columns_of(explained(1, "", rest="SUM(spend, contribution_bounds_per_group => (0, 9)) FROM visits"))
+    (average,) = columns_of(explained(1, "", rest="AVG(spend, contribution_bounds_per_group => (0, 9)) FROM visits"))
+    assert summed["bounds"].startswith("one person adds between 0 and 9: ")
+    assert average["bounds"].startswith("values are taken to be between 0 and 9: ")
