@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,25 @@ def error_reply(error: ShoalError | Mapping[str, Any], status: int | None = None
     if code == "E_AUTH":
         headers["WWW-Authenticate"] = "Bearer"
     return json_reply({"error": said}, status or status_of(code), headers)
+
+
+def bare_page(status: int, title: str, *sentences: str, headers: Mapping[str, str] | None = None) -> Response:
+    """A page for people without template, style and links: those may be the bug, or out of reach under the name that was asked."""
+    said = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
+    head = f'<!doctype html><html lang="en"><head><title>{html.escape(title)} · shoal</title></head>'
+    text = f"{head}<body><main><h1>{html.escape(title)}</h1>{said}</main></body></html>"
+    return Response(text.encode(errors="replace"), status, dict(headers or {}), "text/html")
+
+
+def error_as_page(error: ShoalError, status: int | None = None) -> Response:
+    """The same error for people."""
+    headers = {"Retry-After": RETRY_AFTER[error.code]} if error.code in RETRY_AFTER else {}
+    sentences = [
+        error.message,
+        *([error.hint] if error.hint else []),
+        f"Code {error.code}. Nothing was charged for this.",
+    ]
+    return bare_page(status or status_of(error.code), "That did not work", *sentences, headers=headers)
 
 
 def json_reply(data: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

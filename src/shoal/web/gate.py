@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
@@ -16,7 +17,7 @@ from shoal.service.browser.sessions import MOST_SECONDS
 from shoal.service.people import unknown_caller
 from shoal.web.calling import call
 from shoal.web.console.rendering import internal_error_page
-from shoal.web.errors import error_reply
+from shoal.web.errors import error_as_page, error_reply
 from shoal.web.operation.proxy import caller_named, refuse_names
 
 if TYPE_CHECKING:
@@ -37,6 +38,9 @@ LARGEST_BODY = 1024 * 1024
 MOST_HEADERS = 100
 LARGEST_HEADERS = 16 * 1024
 DEEPEST = 20
+LONGEST_NAME = 100
+MOST_NAMES = 100
+"""Unknown hosts that the process log names."""
 PROBES = frozenset({"/v1/health", "/v1/ready"})
 """Paths for whoever watches the process, from anywhere."""
 OPEN = PROBES | {"/openapi.json"}
@@ -66,6 +70,8 @@ class Gate:
     """Whether browsers connect over TLS."""
     proxy: Proxy | None = None
     """The proxy that may name people."""
+    _refused: set[str] = field(default_factory=set)
+    """Names under which requests were refused."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -78,7 +84,8 @@ class Gate:
             sent.cookie = scope.get("state", {}).get("new_cookie")
             await self.inner(scope, _again(body, receive), sent)
         except ShoalError as error:
-            await error_reply(error, _STATUS_AT_THE_GATE.get(error.message))(scope, receive, sent)
+            reply_with = error_as_page if is_page(scope["path"]) else error_reply
+            await reply_with(error, _STATUS_AT_THE_GATE.get(error.message))(scope, receive, sent)
         except Exception as error:  # noqa: BLE001 - a bug of ours: counted, never told
             self.service.bugs += 1
             _LOGGER.error("%s %s: %s", scope["method"], scope["path"], type(error).__name__)  # noqa: TRY400 - same
@@ -91,11 +98,7 @@ class Gate:
         headers = scope["headers"]
         if len(headers) > MOST_HEADERS or sum(len(n) + len(v) for n, v in headers) > LARGEST_HEADERS:
             raise ShoalError("E_LIMITS", TOO_MANY_HEADERS)
-        hosts = [value for name, value in headers if name == b"host"]
-        if len(hosts) != 1 or _host_of(hosts[0]) not in self.hosts:
-            raise ShoalError(
-                "E_USAGE", WRONG_HOST, hint="Whoever runs it names it: --public-url URL or --allow-host NAME."
-            )
+        self._require_known_host([value for name, value in headers if name == b"host"])
         if not scope.get("query_string", b"").isascii():
             raise ShoalError("E_USAGE", "An address has ASCII characters only; others are written as %XX.")
         named = None if scope["path"] in PROBES else self._named(scope, headers)
@@ -111,6 +114,16 @@ class Gate:
         if body and not is_page(scope["path"]):
             check_json(headers, body)
         return body
+
+    def _require_known_host(self, hosts: list[bytes]) -> None:
+        """421 for any other name, and a line of the process log for whoever runs the service: one for each name."""
+        if len(hosts) == 1 and _host_of(hosts[0]) in self.hosts:
+            return
+        name = ", ".join(host.decode("latin-1") for host in hosts)[:LONGEST_NAME]
+        if name not in self._refused and len(self._refused) < MOST_NAMES:
+            self._refused.add(name)
+            _LOGGER.warning("refused (421): the host %r is unknown; --public-url or --allow-host names it", name)
+        raise ShoalError("E_USAGE", WRONG_HOST, hint="Whoever runs it names it: --public-url URL or --allow-host NAME.")
 
     def _named(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> str | None:
         """The person that a proxy names."""
@@ -143,6 +156,7 @@ class Gate:
             found = await call(self.service.sessions.find, secret)
             state["new_cookie"] = cookie_header(secret, secure=self.secure)
         state["secret"], state["session"], state["secure"] = secret, found, self.secure
+        state["proxy"] = None if named is None else self.proxy
         if found is not None:
             state["caller"] = found.caller
 

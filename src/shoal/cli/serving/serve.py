@@ -52,6 +52,9 @@ def serve(
     proxy_secret: Annotated[
         str | None, typer.Option(metavar="FILE", help="What the proxy sends in X-Shoal-Proxy-Secret.")
     ] = None,
+    sign_out: Annotated[
+        str | None, typer.Option(metavar="PATH", help="Where the proxy signs people out, such as /oauth2/sign_out.")
+    ] = None,
     plain_http: Annotated[
         bool, typer.Option("--plain-http", help="Listen without TLS on addresses other than this machine's.")
     ] = False,
@@ -85,9 +88,9 @@ def serve(
 
     if rates not in {"on", "off"} or (rates == "off" and host not in {"127.0.0.1", "::1", "localhost"}):
         raise ShoalError("E_USAGE", "--rates is on, or off on the loopback address.")
-    if behind_proxy is None and proxy_secret is not None:
-        raise ShoalError("E_USAGE", "--proxy-secret belongs to --behind-proxy.")
-    proxy = None if behind_proxy is None else Proxy.of(behind_proxy, user_header, proxy_secret)
+    if behind_proxy is None and (proxy_secret is not None or sign_out is not None):
+        raise ShoalError("E_USAGE", "--proxy-secret and --sign-out belong to --behind-proxy.")
+    proxy = None if behind_proxy is None else Proxy.of(behind_proxy, user_header, proxy_secret, sign_out or "")
     listening = (host, port, tuple(allow_host or ()), public_url, tls_cert, tls_key, plain_http, workers, flight_port)
     place = Place(*listening, proxy)
     if host in {"0.0.0.0", "::"} and public_url is None and not allow_host and not json:  # noqa: S104 - asked for

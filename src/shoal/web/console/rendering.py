@@ -17,7 +17,7 @@ from starlette.responses import RedirectResponse, Response
 from shoal.errors import ShoalError
 from shoal.result import shown
 from shoal.service.people import unknown_caller
-from shoal.web.errors import RETRY_AFTER, status_of
+from shoal.web.errors import RETRY_AFTER, bare_page, status_of
 
 if TYPE_CHECKING:
     from starlette.requests import Request
@@ -86,6 +86,7 @@ def page(request: Request, template: str, status: int = 200, **context: Any) -> 
         "me": None if found is None else found.caller,
         "form": "" if found is None else found.form,
         "here": "",
+        "through_proxy": getattr(request.state, "proxy", None),
     }
     text = _templates().get_template(template).render(**{**frame, **context})
     return Response(text.encode(errors="replace"), status, media_type="text/html")
@@ -205,6 +206,6 @@ def moment(text: str) -> str:
 
 def internal_error_page() -> Response:
     """One of our bugs, reported without the templates, which may be the bug."""
-    said = "<h1>Sorry</h1><p>Something went wrong in the service, which is a bug in shoal. Go back, and report it.</p>"
-    text = f'<!doctype html><html lang="en"><head><title>shoal</title></head><body><main>{said}</main></body></html>'
-    return Response(text.encode(), 500, media_type="text/html")
+    return bare_page(
+        500, "Sorry", "Something went wrong in the service, which is a bug in shoal. Go back, and report it."
+    )

@@ -20,6 +20,8 @@ from shoal.web.jobs import only
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shoal.web.operation.proxy import Proxy
+
 routes = APIRouter(include_in_schema=False)
 _OURS = re.compile(r"/(?!/)[A-Za-z0-9_/-]{0,200}")
 LONGEST_SECRET = 200
@@ -59,10 +61,13 @@ async def sign_in(request: Request) -> Response:
 
 @routes.post("/logout")
 async def sign_out(request: Request) -> Response:
-    """The end of a session; its cookie stops working."""
+    """The end of a session; its cookie stops working. The next page would sign in again whom a proxy names: it goes on there."""
     await form_of(request, set())
+    proxy: Proxy | None = request.state.proxy
+    if proxy is not None and not proxy.sign_out:
+        raise ShoalError("E_USAGE", "You are signed in by the proxy in front of this service.", hint="Sign out there.")
     await call(service_of(request).sessions.end, request.state.secret)
-    reply = RedirectResponse("/login", 303)
+    reply = RedirectResponse("/login" if proxy is None else proxy.sign_out, 303)
     secure = request.state.secure
     reply.delete_cookie(COOKIES[secure], path="/", secure=secure, httponly=True, samesite="strict")
     return reply

@@ -5,12 +5,24 @@ Many connections that send a byte now and then would keep all others out.
 
 from __future__ import annotations
 
+import logging
+import sys
 from typing import TYPE_CHECKING, Any, cast
 
+import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from shoal.web.errors import bare_page
 
 if TYPE_CHECKING:
     import asyncio
+
+_REASONS = {
+    "Missing mandatory Host: header": "it names no host",
+    "Found multiple Host: headers": "it names its host more than once",
+}
+"""What is wrong with a request; everything else that the parser says may hold what was sent."""
+_LOGGER = logging.getLogger("shoal.web")
 
 
 class InOnePiece:
@@ -66,6 +78,16 @@ class PromptProtocol(H11Protocol):
         """Nothing is expected any more."""
         self._forget()
         super().connection_lost(exc)
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - as uvicorn has it
+        """What cannot be read as a request: people get a page, and whoever runs the service the reason."""
+        why = _REASONS.get(str(sys.exc_info()[1]), "it is not HTTP")
+        _LOGGER.warning("refused (400): a request cannot be read, %s", why)
+        page = bare_page(400, "That did not work", f"The request cannot be read: {why}.")
+        head = [*page.raw_headers, (b"connection", b"close")]
+        for event in (h11.Response(status_code=400, headers=head), h11.Data(data=page.body), h11.EndOfMessage()):
+            self.transport.write(self.conn.send(event))
+        self.transport.close()
 
     @property
     def _is_between_requests(self) -> bool:

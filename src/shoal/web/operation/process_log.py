@@ -30,7 +30,13 @@ def start() -> None:
     """Starts logging. Leaves out other libraries' messages below a warning, and our own harmless ones if a person is watching."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(Lines())
+    logging.getLogger("uvicorn.error").addFilter(_is_not_said_by_us)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("shoal").setLevel(logging.WARNING if sys.stderr.isatty() else logging.INFO)
+
+
+def _is_not_said_by_us(record: logging.LogRecord) -> bool:
+    """Of a request that cannot be read, `arrivals` says why."""
+    return record.msg != "Invalid HTTP request received."

@@ -24,6 +24,7 @@ LEAST_SECRET = 16
 VIA = "proxy"
 _OF_A_PROXY = frozenset({SECRET_HEADER, USER_HEADER.lower().encode()})
 _HEADER = re.compile(r"[A-Za-z0-9-]{1,64}")
+_PATH = re.compile(r"/(?!/)[A-Za-z0-9_/.?=&%-]{1,500}")
 _TAKEN = frozenset({"authorization", "cookie", "host", "origin", "content-type", "accept", "idempotency-key"})
 
 
@@ -34,14 +35,18 @@ class Proxy:
     networks: tuple[Any, ...]
     header: bytes
     secret: bytes
+    sign_out: str = ""
+    """Where it signs people out, a path under the address of the service; '' if it is not known."""
 
     @classmethod
-    def of(cls, networks: str, header: str, secret_file: str | None) -> Proxy:
+    def of(cls, networks: str, header: str, secret_file: str | None, sign_out: str = "") -> Proxy:
         """From the command line's options; E_USAGE if anything is missing."""
         if secret_file is None:
             raise ShoalError("E_USAGE", "A proxy is believed by its secret: give --proxy-secret FILE.")
         if _HEADER.fullmatch(header) is None or header.lower() in _TAKEN | {SECRET_HEADER.decode()}:
             raise ShoalError("E_USAGE", "--user-header names a dedicated header, such as X-Forwarded-User.")
+        if sign_out and _PATH.fullmatch(sign_out) is None:
+            raise ShoalError("E_USAGE", "--sign-out is a path of the proxy, such as /oauth2/sign_out.")
         try:
             known = tuple(ipaddress.ip_network(part.strip()) for part in networks.split(","))
         except ValueError:
@@ -56,7 +61,7 @@ class Proxy:
                 f"The secret of a proxy has at least {LEAST_SECRET} ASCII characters.",
                 hint="head -c 32 /dev/urandom | base64 > FILE",
             )
-        return cls(known, header.lower().encode(), secret)
+        return cls(known, header.lower().encode(), secret, sign_out)
 
     def named(self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]]) -> str | None:
         """The person that the proxy names, None if it names nobody; E_AUTH for anyone who is not the proxy."""

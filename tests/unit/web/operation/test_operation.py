@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import re
 import signal
 import socket
 import ssl
@@ -118,6 +119,59 @@ async def test_the_first_page_signs_in_whom_the_proxy_names_and_another_name_is_
         other = await client.get("/", headers={"X-Forwarded-User": "carla"})
         assert "set-cookie" in other.headers
     assert await status(behind(user="nobody"), "/") == 401
+
+
+@pytest.mark.anyio
+async def test_whom_a_proxy_signed_in_signs_out_there(served, secret_file):
+    places = {"": None, "/oauth2/sign_out": "/oauth2/sign_out"}
+    for known, place in places.items():
+        app = application(served.service, proxy=Proxy.of("10.1.0.0/16", "X-Forwarded-User", secret_file, known))
+        headers = {"X-Forwarded-User": "ann", "X-Shoal-Proxy-Secret": SECRET, "Origin": "http://127.0.0.1"}
+        transport = httpx.ASGITransport(app=app, client=("10.1.2.3", 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1", headers=headers) as client:
+            page = (await client.get("/help")).text
+            assert (">Sign out</button>" in page, "sign out there" in page) == (place is not None, place is None)
+            form = re.search('name="form" value="([0-9a-f]{64})"', page)[1]
+            reply = await client.post("/logout", data={"form": form})
+            assert (reply.status_code, reply.headers.get("Location")) == ((303, place) if place else (400, None))
+    for wrong in ("//evil.example", "https://evil.example", "sign_out", "/a b"):
+        with pytest.raises(ShoalError, match="--sign-out"):
+            Proxy.of("10.1.0.0/16", "X-Forwarded-User", secret_file, wrong)
+
+
+@pytest.mark.anyio
+async def test_an_unknown_host_is_a_page_for_people_and_a_line_of_the_log(served, caplog):
+    transport = httpx.ASGITransport(app=application(served.service))
+    async with httpx.AsyncClient(transport=transport, base_url="http://evil.example") as client:
+        for _ in range(2):
+            page = await client.get("/d/visits")
+            assert (page.status_code, page.headers["Content-Type"]) == (421, "text/html; charset=utf-8")
+            assert "--allow-host" in page.text
+        assert (await client.get("/v1/me")).json()["error"]["code"] == "E_USAGE"
+    (line,) = [record.getMessage() for record in caplog.records if "refused (421)" in record.getMessage()]
+    assert "'evil.example'" in line
+
+
+@pytest.mark.parametrize(
+    ("sent", "why"),
+    [
+        (b"GET / HTTP/1.1\r\n\r\n", "it names no host"),
+        (b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n", "it names its host more than once"),
+        (b"shoal_secret\r\n\r\n", "it is not HTTP"),
+    ],
+)
+def test_what_cannot_be_read_is_a_page_and_its_reason_a_line_of_the_log(served, caplog, sent, why):
+    port = int(served.url.rpartition(":")[2])
+    with socket.create_connection(("127.0.0.1", port), 10) as talking:
+        talking.sendall(sent)
+        reply = b"".join(iter(lambda: talking.recv(65_536), b""))
+    assert reply.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: text/html" in reply.lower()
+    assert why.encode() in reply
+    assert [r.getMessage() for r in caplog.records if r.name == "shoal.web"] == [
+        f"refused (400): a request cannot be read, {why}"
+    ]
+    assert "shoal_secret" not in caplog.text
 
 
 @pytest.mark.anyio
