@@ -14,7 +14,7 @@ from web_server import Served
 
 from shoal.params import budget
 from shoal.service import log
-from shoal.service.allowances import Grant
+from shoal.service.allowances import Grant, grants
 from shoal.service.service import OPERATOR
 
 # ---- asking --------------------------------------------------------------------------------------------------------
@@ -206,6 +206,19 @@ def test_people_are_added_allowed_and_retired(served, carla):
         assert carla.send_form("/people/eva/retire").status_code == 303
         assert eva.get("/help").status_code == 303
     assert carla.send_form("/people", name="eva", roles="analyst").status_code == 400
+
+
+def test_an_allowance_without_a_delta_has_the_ledgers(served, carla):
+    carla.send_form("/people", name="hugo", roles="analyst")
+    grant = {"dataset": "visits", "to": "hugo", "per": "day"}
+    assert carla.send_form("/allowances", **grant, epsilon="1", delta="").status_code == 303
+    assert carla.send_form("/allowances", **grant | {"per": "week"}, epsilon="1", delta="0").status_code == 303
+    found = {each.per: each.budget for each in grants(served.service.store, "visits") if each.to == "hugo"}
+    assert found["day"].delta == served.service.datasets.get("visits").ledger.budget.delta
+    assert found["week"].delta == 0
+    refused = carla.send_form("/allowances", **grant, epsilon="", delta="1e-6")
+    assert (refused.status_code, "has an ε, too" in refused.text) == (400, True)
+    assert carla.send_form("/allowances", **grant | {"dataset": "nothing"}, epsilon="1").status_code == 404
 
 
 def test_an_allowance_is_withdrawn_and_its_question_no_longer_waits(served, carla):

@@ -21,6 +21,9 @@ from shoal.web.jobs import only
 if TYPE_CHECKING:
     from fractions import Fraction
 
+    from shoal.service.people import Caller
+    from shoal.service.service import Service
+
 routes = APIRouter(include_in_schema=False)
 ROLES = {
     "analyst": "asks the data sets that are open to them",
@@ -73,12 +76,29 @@ async def retire(request: Request, name: str) -> Response:
 async def allow(request: Request) -> Response:
     """Who may query a data set, and within which limits."""
     fields = await form_of(request, {"dataset", "to", "epsilon", "delta", "per", "most", "above"})
-    epsilon, delta = _number(fields["epsilon"], "ε"), _number(fields["delta"], "δ")
-    limit = None if epsilon is None else params.budget((epsilon, delta or 0.0))
+    service, caller = service_of(request), session_of(request).caller
+    limit = await call(_budget, service, caller, fields)
     per = fields["per"] or "ever"
     grant = Grant(fields["dataset"], fields["to"].strip(), per, limit, _limit(fields["most"]), _limit(fields["above"]))
-    await call(service_of(request).allow, session_of(request).caller, grant)
+    await call(service.allow, caller, grant)
     return RedirectResponse("/people#allowances", 303)
+
+
+def _budget(service: Service, caller: Caller, fields: dict[str, str]) -> params.Budget | None:
+    """The ε and δ of a form. Without a δ the ledger's own is the limit: with none at all, most questions would be refused."""
+    epsilon, delta = _number(fields["epsilon"], "ε"), _number(fields["delta"], "δ")
+    if epsilon is None:
+        if delta is not None:
+            raise ShoalError(
+                "E_USAGE", "An allowance with a δ has an ε, too.", hint="Go back and write both, or neither."
+            )
+        return None
+    if delta is None:
+        whole = service.describe(caller, fields["dataset"])["ledger"]["budget"]
+        if whole is None:
+            raise ShoalError("E_USAGE", "The ledger has no limit, so δ has to be said.", hint="Go back and write 1e-6.")
+        delta = whole["delta"]
+    return params.budget((epsilon, delta))
 
 
 @routes.post("/allowances/withdraw")
