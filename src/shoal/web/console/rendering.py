@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WEB = Path(__file__).parent.parent
 LONGEST_CELL = 200
-_CLAUSE = re.compile(r"SELECT WITH \w+ OPTIONS ?\(", re.IGNORECASE)
+_CLAUSE = re.compile(r"\bSELECT WITH \w+( OPTIONS ?\()?", re.IGNORECASE)
 SIGNS = {"E_NOT_FOUND": "Not found", "E_FORBIDDEN": "Not yours to open", "E_AUTH": "Sign in again"}
 
 
@@ -155,15 +155,15 @@ def audience(to: str) -> str:
 def brief(sql: str) -> str:
     """What a statement asks, in one line: of the clause that most have in common only a sign is left."""
     text = " ".join(sql.split())
-    clause = _CLAUSE.match(text)
+    clause = _CLAUSE.search(text)
     if clause is None:
         return text
-    depth, end = 1, clause.end()
+    depth, end = int(clause[1] is not None), clause.end()
     while depth and end < len(text):
         depth += {"(": 1, ")": -1}.get(text[end], 0)
         end += 1
     rest = text[end:].lstrip()
-    return f"SELECT … {rest}" if rest else text
+    return f"{text[: clause.start()]}SELECT … {rest}" if rest else text
 
 
 def cell(value: Any) -> str:

@@ -7,6 +7,7 @@ const byId = (id) => document.getElementById(id);
 const asking = byId("ask");
 if (asking) {
   const sql = byId("sql"), panel = byId("explanation"), mirror = asking.querySelector(".mirror");
+  const remember = () => history.replaceState({ sql: sql.value }, "");
   let timer = 0, number = 0, explained = sql.value;
 
   const off = () => {
@@ -27,6 +28,7 @@ if (asking) {
   };
   const explain = async () => {
     clearTimeout(timer);
+    remember();
     const text = sql.value, mine = ++number;
     const body = new URLSearchParams({ form: asking.elements.form.value, sql: text });
     const reason = byId("reason") ? byId("reason").value : "";
@@ -67,6 +69,10 @@ if (asking) {
   });
   byId("show-keys").addEventListener("click", () => byId("keys").showModal());
   mark();
+  // Browsers do not store our pages: after Back, the question comes from the entry of the history.
+  const [how] = performance.getEntriesByType("navigation");
+  const before = how && how.type === "back_forward" && history.state && history.state.sql;
+  if (before && before !== sql.value) { sql.value = before; off(); explain(); } else remember();
 }
 
 // ---- a question that waits or runs: the page moves on when its state does

@@ -153,6 +153,29 @@ def test_the_price_is_off_until_the_text_on_the_screen_is_explained(chromium, se
         assert "epsilon = 0.1)" not in window.page.input_value("#sql")
 
 
+def test_back_from_an_answer_leads_to_the_question(chromium, served):
+    with a_window(chromium, served) as window:
+        window.sign_in("ann")
+        sql = by_site(0.25)
+        window.ask(sql)
+        window.page.go_back()
+        window.page.wait_for_selector("#replay:not([disabled])")
+        assert window.page.input_value("#sql") == sql
+        window.page.get_by_role("link", name="Ask", exact=True).click()
+        window.page.wait_for_selector("#pay[disabled]")
+        assert window.page.input_value("#sql") == ""
+        window.page.fill("#sql", counting(0.1, "back"))
+        window.page.fill("#error", "10")
+        window.page.click("#find")
+        window.page.wait_for_selector("#pay:not([disabled])")
+        found = window.page.input_value("#sql")
+        window.page.click("#pay")
+        window.page.wait_for_selector("#answer")
+        window.page.go_back()
+        window.page.wait_for_selector("#replay:not([disabled])")
+        assert window.page.input_value("#sql") == found
+
+
 def test_a_second_person_approves(chromium, served):
     served.service.allow(OPERATOR, Grant("visits", "bob", approve_above=Fraction(1, 2)))
     with a_window(chromium, served) as bob, a_window(chromium, served) as carla:

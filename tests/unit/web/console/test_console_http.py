@@ -31,6 +31,14 @@ def test_a_question_is_explained_asked_answered_and_free_the_second_time(ann, ca
     assert 'id="replay"' in again.text
     assert carla.answer(sql, "replay").url.path == answer.url.path
     assert "Replayed · free" in carla.get(answer.url.path).text
+    mine, theirs = (browser.get("/d/visits/ask").text for browser in (ann, carla))
+    listed = re.escape(sql.partition("COUNT")[2])
+    assert re.search(
+        rf'{listed}</code></a>\s*<span class="meta"><span class="state answered">answered</span> for ε 0.1 ·', mine
+    )
+    assert re.search(
+        rf'{listed}</code></a>\s*<span class="meta"><span class="state answered">answered free</span> at ε 0.1', theirs
+    )
 
 
 def test_what_is_left_is_the_least_of_the_ledger_and_the_askers_allowances(served, ann, carla):

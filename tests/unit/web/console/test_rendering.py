@@ -12,8 +12,10 @@ from shoal.web.console.rendering import audience, brief, exactly, tenths
     [
         ("SELECT WITH DIFFERENTIAL_PRIVACY\n  OPTIONS(epsilon = 1)\n  site, COUNT(*)\nFROM t", "SELECT … site, COUNT(*) FROM t"),
         ("select with anonymization options (epsilon = (1)) COUNT(*) FROM t", "SELECT … COUNT(*) FROM t"),
-        ("SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM t", "SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM t"),
+        ("SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) FROM t", "SELECT … COUNT(*) FROM t"),
         ("SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = (1)", "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = (1)"),
+        ("-- by site\nSELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) site FROM t", "-- by site SELECT … site FROM t"),
+        ("SELECT a FROM (SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) AS a FROM t)", "SELECT a FROM (SELECT … COUNT(*) AS a FROM t)"),
         ("SELECT 1", "SELECT 1"),
     ],
 )  # fmt: skip
