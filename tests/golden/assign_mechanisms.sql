@@ -38,7 +38,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 --> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
 --> note: Laplace noise is more accurate here.
---> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell.
+--> note: COUNT and what it lacks to its bound are released at the price of one: groups are selected by the number of owners that follows from the two.
 
 -- Many groups: Gaussian noise
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_contributed = 50) site, COUNT(*), SUM(spend) FROM visits GROUP BY site
@@ -77,7 +77,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 --> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
 --> note: Laplace noise, as asked.
---> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell.
+--> note: COUNT and what it lacks to its bound are released at the price of one: groups are selected by the number of owners that follows from the two.
 
 -- Each rule on request: GAUSSIAN_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = GAUSSIAN_THRESHOLD, noise = GAUSSIAN) site, COUNT(*) FROM visits GROUP BY site
@@ -88,7 +88,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 --> charge: epsilon 1, delta ≈ 1e-06 for 1 Gaussian parts and the threshold on one of them: threshold 589 on both parts of a whole, Gaussian(sigma ≈ 84.4965, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
 --> note: Jointly calibrated Gaussian noise, as asked.
---> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell.
+--> note: COUNT and what it lacks to its bound are released at the price of one: groups are selected by the number of owners that follows from the two.
 
 -- A minimum of owners
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, min_privacy_units_per_group = 10) site, COUNT(*) FROM visits GROUP BY site
@@ -100,7 +100,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, min_privacy_
 --> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 10
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
 --> note: Laplace noise is more accurate here.
---> note: COUNT and what is missing to its bound share one noise: groups are selected by the owners that both tell.
+--> note: COUNT and what it lacks to its bound are released at the price of one: groups are selected by the number of owners that follows from the two.
 
 -- Bounds to be found take half
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, noise = LAPLACE) SUM(income) FROM customers

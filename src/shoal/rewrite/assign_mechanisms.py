@@ -95,7 +95,7 @@ def _why_not_the_other(draft: Draft, best: Candidate, fair: list[Candidate]) -> 
     shown = f"groups from {other.half_point():,.0f} owners on instead of {best.half_point():,.0f}"
     return (
         f"{NAMES[kind_of_noise(best)]} is expected to say more about groups of up to {_largest(draft):,.0f} owners; "
-        f"noise = {kind_of_noise(other)} would give typical errors {times:.2g} times as large, and show {shown}"
+        f"noise = {kind_of_noise(other)} would give typical errors {_in_figures(times)} times as large, and show {shown}"
     )
 
 
@@ -165,6 +165,15 @@ def _times_the_errors(candidate: Candidate, other: Candidate) -> float:
     return geometric_mean(ratios) if ratios else 1.0
 
 
+def _in_figures(ratio: float) -> str:
+    """Two digits, without a power of ten.
+
+    >>> _in_figures(1.234), _in_figures(8123.4)
+    ('1.2', '8,100')
+    """
+    return f"{float(f'{ratio:.2g}'):,.10g}"
+
+
 def _open_to_weights(draft: Draft) -> bool:
     return draft.needs_selection and draft.shared_unit is None and draft.select.options.strategy == "AUTO"
 
@@ -175,7 +184,7 @@ def _why_weights(draft: Draft, weighed: Candidate, other: Candidate) -> str:
     times = _times_the_errors(other, weighed)
     return (
         f"Weights are expected to show {shown[0]:.0%} of groups of up to {_largest(draft):,.0f} owners; "
-        f"{asked_by(other)} would show {shown[1]:.0%}, with typical errors {times:.2g} times as large"
+        f"{asked_by(other)} would show {shown[1]:.0%}, with typical errors {_in_figures(times)} times as large"
     )
 
 

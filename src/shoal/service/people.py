@@ -51,6 +51,13 @@ class Caller:
 
     def require(self, scope: str) -> None:
         """E_FORBIDDEN without this scope."""
+        if scope not in self.scope and not any(scope in SCOPES_OF[role] for role in self.roles):
+            roles = " and ".join(sorted(self.roles))
+            raise ShoalError(
+                "E_FORBIDDEN",
+                f"The role {roles} may not do that: it needs the scope '{scope}'.",
+                hint=f"It is for {' and '.join(role + 's' for role in SCOPES_OF if scope in SCOPES_OF[role])}.",
+            )
         if scope not in self.scope:
             raise ShoalError(
                 "E_FORBIDDEN",

@@ -13,6 +13,7 @@ from shoal.cli.output import check_writable, write_json, write_text
 from shoal.cli.serving.serve import HOME, where, whole_days
 from shoal.cli.shared_options import framed
 from shoal.errors import ShoalError
+from shoal.params import many
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -120,7 +121,7 @@ def status(service: Service, operator: Caller) -> Done:
     for one in data["datasets"]:
         spent, limit = one["ledger"]["spent"]["epsilon"], one["ledger"]["budget"]["epsilon"]
         lines.append(f"{one['name']}: version {one['version']}, ε {spent:g} of {limit:g} for {one['unit']}")
-    return data, "\n".join([*lines, f"{len(data['users'])} users"])
+    return data, "\n".join([*lines, many(len(data["users"]), "user")])
 
 
 @app.command()

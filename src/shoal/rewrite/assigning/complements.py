@@ -196,7 +196,7 @@ def with_complement(plan: SelectPlan, found: Complement) -> SelectPlan:
 def _note(plan: SelectPlan, found: Complement) -> str:
     """What the two numbers are good for."""
     call = next(column.call for column in plan.columns if column.releases == (found.carrier,))
-    uses = [] if found.counter is None else ["the owners are read off both"]
-    uses += [] if plan.selection is None else ["groups are selected by the owners that both tell"]
+    uses = [] if found.counter is None else ["owners are counted from the two"]
+    uses += [] if plan.selection is None else ["groups are selected by the number of owners that follows from the two"]
     name = call.field.name or call.aggregate.name
-    return f"{name} and what is missing to its bound share one noise: {' and '.join(uses)}."
+    return f"{name} and what it lacks to its bound are released at the price of one: {', and '.join(uses)}."

@@ -105,5 +105,6 @@ def with_selecting_mean(plan: SelectPlan, found: SelectingMean) -> SelectPlan:
         releases[position] = replace(first, measure=OwnerMean(argument, origin))
     call = next(column.call for column in plan.columns if found.carrier in column.releases)
     name = call.field.name or call.aggregate.name
-    note = f"{name} is read off two sums that share one noise: groups are selected by the owners with a value, which both tell."
+    sums = f"{name} is computed from two sums that are released at the price of one"
+    note = f"{sums}: groups are selected by the number of owners with a value, which follows from the two."
     return replace(plan, releases=tuple(releases), notes=(*plan.notes, note))

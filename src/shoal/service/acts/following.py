@@ -80,6 +80,7 @@ class Following(Core):
                 *(rows, caller.name, caller.via, "cancel"),
                 dataset=job.dataset,
                 outcome="running" if running else "waiting",
+                sql=job.sql,
             )
             if not running:
                 jobs.promote(rows, job.id)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
@@ -171,8 +172,20 @@ def marked_line(position: Sequence[int] | None, sql: str) -> tuple[int, str, str
 # ---- from the ± one can live with ---------------------------------------------------------------------------------
 
 
+def short_epsilon(epsilon: float) -> str:
+    """An ε as people write it, in three digits. Rounded up: with less, the ± would be wider than was asked for.
+
+    >>> short_epsilon(0.2843485281384), short_epsilon(2.0)
+    ('0.285', '2')
+    """
+    exact = Decimal(repr(epsilon))
+    digits = Context(prec=3, rounding=ROUND_CEILING)
+    return format(digits.plus(exact).normalize(), "f")
+
+
 def with_epsilon(sql: str, epsilon: float) -> str:
     """The same question at another ε; E_USAGE if it does not name one."""
+    written = short_epsilon(epsilon)
     tokens = tokenize(sql).tokens
     places = [
         (tokens[i + 2].start, tokens[i + 2].end)
@@ -182,11 +195,11 @@ def with_epsilon(sql: str, epsilon: float) -> str:
     if len(places) != 1:
         raise ShoalError(
             "E_USAGE",
-            f"ε = {epsilon:.4g} would do, but the question does not name its ε in one place.",
-            hint=f"Write OPTIONS(epsilon = {epsilon:.4g}) after WITH DIFFERENTIAL_PRIVACY.",
+            f"ε = {written} would do, but the question does not name its ε in one place.",
+            hint=f"Write OPTIONS(epsilon = {written}) after WITH DIFFERENTIAL_PRIVACY.",
         )
     ((start, end),) = places
-    return f"{sql[:start]}{epsilon!r}{sql[end:]}"
+    return f"{sql[:start]}{written}{sql[end:]}"
 
 
 # ---- examples -----------------------------------------------------------------------------------------------------

@@ -280,3 +280,20 @@ def test_the_script_is_small_and_static_files_are_ours_alone(served):
         assert len(reply.content) < 40_000
     for name in ("../app.py", "..%2Fapp.py", "shoal.py", ""):
         assert httpx.get(f"{served.url}/static/{name}").status_code in {303, 404}
+
+
+def test_a_role_is_named_where_no_token_would_help(served, carla):
+    with Browser(served, "otto") as otto:
+        refused = otto.get("/d/visits/ask")
+        assert refused.status_code == 403
+        assert "The role auditor may not do that" in refused.text
+        assert "It is for analysts and custodians." in refused.text
+        assert "Ask the data custodian for a token" not in refused.text
+    narrow = served.service.create_token(OPERATOR, "ann", ["read"])["token"]
+    with httpx.Client(base_url=served.url, headers={"Authorization": f"Bearer {narrow}"}) as client:
+        asked = client.post("/v1/datasets/visits/explain", json={"sql": counting()})
+    assert asked.json()["error"]["hint"] == "Ask the data custodian for a token with it."
+    assert "<b>carla</b> <span>custodian</span>" in carla.get("/help").text
+    served.service.add_user(OPERATOR, "custodian", ["custodian"])
+    with Browser(served, "custodian") as named:
+        assert "<b>custodian</b></span>" in named.get("/help").text

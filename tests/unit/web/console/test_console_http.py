@@ -29,6 +29,8 @@ def test_a_question_is_explained_asked_answered_and_free_the_second_time(ann, ca
     assert 'id="answer"' in answer.text
     again = carla.send_form("/d/visits/ask", sql=sql, do="explain")
     assert 'id="replay"' in again.text
+    assert "It costs" not in again.text
+    assert "Fresh noise would cost ε 0.1, of ε" in again.text
     assert carla.answer(sql, "replay").url.path == answer.url.path
     assert "Replayed · free" in carla.get(answer.url.path).text
     mine, theirs = (browser.get("/d/visits/ask").text for browser in (ann, carla))
@@ -85,8 +87,10 @@ def test_a_refusal_underlines_its_place_and_says_what_to_write(ann):
 
 def test_the_error_one_can_live_with_sets_epsilon(ann):
     page = ann.send_form("/d/visits/ask", sql=new_question(), do="find", error="10")
-    found = float(re.search(r"epsilon = ([0-9.]+)", page.text)[1])
-    assert 0.1 < found < 2
+    found = re.search(r"epsilon = ([0-9.]+)", page.text)[1]
+    assert 0.1 < float(found) < 2
+    assert len(found) <= len("0.123")
+    assert "± 10</b> at 95%" in page.text
     unnamed = "SELECT WITH DIFFERENTIAL_PRIVACY COUNT(DISTINCT uid) AS n FROM visits"
     assert "does not name its ε" in ann.send_form("/d/visits/ask", sql=unnamed, do="find", error="10").text
     assert ann.send_form("/d/visits/ask", sql=new_question(), do="find", error="lots").status_code == 400
@@ -109,6 +113,10 @@ def test_a_question_that_waits_for_approval_can_be_cancelled_or_decided(served, 
     assert "You refused the question of ann" in carla.get(f"/approvals?decided={identifier}").text
     other = ann.ask(new_question(0.8)).headers["Location"]
     assert "nothing was charged" in ann.get(ann.send_form(f"{other}/cancel").headers["Location"]).text
+    (line,) = [
+        x for x in log.lines(served.service.store, 0, 10_000) if x["action"] == "cancel" and x["outcome"] == "waiting"
+    ]
+    assert "epsilon = 0.8" in line["sql"]
 
 
 def test_a_custodian_sees_what_the_asker_may_spend_and_what_became_of_a_decision(served, carla):
@@ -270,6 +278,16 @@ def test_tuning_is_said_not_to_be_private_and_each_look_is_counted(carla):
     assert "epsilon = 0.5" in moved.text
     assert "max_groups_contributed = 2" in moved.text
     assert "(0, 3)" in moved.text
+    counted = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) {} FROM visits"
+    assert (
+        "this number takes no bounds"
+        in carla.send_form("/d/visits/tune", sql=counted.format("COUNT(DISTINCT uid)")).text
+    )
+    median = "MEDIAN(LENGTH(site), contribution_bounds_per_row => (0, 9)) AS m, COUNT(*) AS n"
+    untold = carla.send_form("/d/visits/tune", sql=counted.format(median)).text
+    assert "only which groups appear" in untold
+    assert "ε and groups per person are the same for n." in untold
+    assert 'id="no-figure"' not in first.text
     assert carla.send_form("/d/visits/tune", sql="SELECT nothing").status_code == 400
     assert "tune" in carla.get("/log").text
 

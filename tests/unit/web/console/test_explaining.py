@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.web.console.explaining import columns_of, limits_of
+from shoal.web.console.explaining import columns_of, limits_of, with_epsilon
 
 VISITS = pa.table({"uid": [1, 2, 3], "site": ["a", "b", "a"], "spend": [1.0, 2.0, 3.0]})
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {}, delta = 1e-6{})"
@@ -47,3 +47,10 @@ def test_a_person_adds_to_a_sum_and_not_to_an_average(explained):
     (average,) = columns_of(explained(1, "", rest="AVG(spend, contribution_bounds_per_group => (0, 9)) FROM visits"))
     assert summed["bounds"].startswith("one person adds between 0 and 9: ")
     assert average["bounds"].startswith("values are taken to be between 0 and 9: ")
+
+
+def test_an_epsilon_that_was_found_is_written_short_and_is_enough():
+    sql = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1) COUNT(*) AS n FROM visits"
+    assert "(epsilon = 0.655)" in with_epsilon(sql, 0.6540420037821)
+    assert "(epsilon = 0.0000124)" in with_epsilon(sql, 0.00001234)
+    assert "(epsilon = 20)" in with_epsilon(sql, 20.0)
