@@ -196,6 +196,9 @@ def of_a_custodian(album: Album) -> None:
     pages |= {"tune-empty": "/d/shop/tune", "approvals": "/approvals", "people": "/people"}
     for name, path in pages.items():
         album.opened(name, path)
+    album.pressed("dataset-refreshing", "/d/shop", "#refresh summary", "#refresh details[open]")
+    album.pressed("people-retiring", "/people", "#people summary", "#people details[open]")
+    album.pressed("people-withdrawing", "/people", "#allowances summary", "#allowances details[open]")
     album.tune(SPENDING)
     album.taken("tune")
     album.pressed("tokens-made", "/tokens", "#make", "#made")

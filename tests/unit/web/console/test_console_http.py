@@ -110,7 +110,7 @@ def test_a_question_that_waits_for_approval_can_be_cancelled_or_decided(served, 
     (identifier,) = re.findall(r'action="/approvals/(p_[^"]+)"', listed)
     assert carla.send_form(f"/approvals/{identifier}", decision="refuse", note="too dear").status_code == 303
     assert "too dear" in ann.get(job).text
-    assert "You refused the question of ann" in carla.get(f"/approvals?decided={identifier}").text
+    assert "You refused ann's question" in carla.get(f"/approvals?decided={identifier}").text
     other = ann.ask(new_question(0.8)).headers["Location"]
     assert "nothing was charged" in ann.get(ann.send_form(f"{other}/cancel").headers["Location"]).text
     (line,) = [
@@ -132,7 +132,7 @@ def test_a_custodian_sees_what_the_asker_may_spend_and_what_became_of_a_decision
         identifiers = re.findall(r'action="/approvals/(p_[^"]+)"', listed)
         sent = carla.send_form(f"/approvals/{identifiers[0]}", decision="approve", note="for the <b>board</b>")
         said = carla.get(sent.headers["Location"]).text
-        assert re.search("You approved the question of gina.</b> It (is answered|runs now)", said)
+        assert re.search("You approved gina's question.</b> It (is answered|runs now)", said)
         answer = gina.ended(first)
         assert "Approved by carla: for the &lt;b&gt;board&lt;/b&gt;" in answer.text
         assert "Approved by carla" not in carla.get(answer.url.path).text
