@@ -67,7 +67,9 @@ async def sign_out(request: Request) -> Response:
     if proxy is not None and not proxy.sign_out:
         raise ShoalError("E_USAGE", "You are signed in by the proxy in front of this service.", hint="Sign out there.")
     await call(service_of(request).sessions.end, request.state.secret)
-    reply = RedirectResponse("/login" if proxy is None else proxy.sign_out, 303)
+    reply: Response = RedirectResponse("/login", 303)
+    if proxy is not None:
+        reply = page(request, "signed_out.html", me=None, there=proxy.sign_out)
     secure = request.state.secure
     reply.delete_cookie(COOKIES[secure], path="/", secure=secure, httponly=True, samesite="strict")
     return reply

@@ -7,7 +7,8 @@ const byId = (id) => document.getElementById(id);
 const asking = byId("ask");
 if (asking) {
   const sql = byId("sql"), panel = byId("explanation"), mirror = asking.querySelector(".mirror");
-  const remember = () => history.replaceState({ sql: sql.value }, "");
+  const who = document.querySelector(".who b").textContent;
+  const remember = () => history.replaceState({ sql: sql.value, who }, "");
   let timer = 0, number = 0, explained = sql.value;
 
   const off = () => {
@@ -71,8 +72,8 @@ if (asking) {
   mark();
   // Browsers do not store our pages: after Back, the question comes from the entry of the history.
   const [how] = performance.getEntriesByType("navigation");
-  const before = how && how.type === "back_forward" && history.state && history.state.sql;
-  if (before && before !== sql.value) { sql.value = before; off(); explain(); } else remember();
+  const before = how && how.type === "back_forward" && history.state;
+  if (before && before.who === who && before.sql !== sql.value) { sql.value = before.sql; off(); explain(); } else remember();
 }
 
 // ---- a question that waits or runs: the page moves on when its state does
