@@ -75,9 +75,10 @@ class Tuning:
 
     warning = NOT_PRIVATE
 
-    def __init__(self, pairs: Pairs, names: list[str], settings: list[_Computed]) -> None:
+    def __init__(self, pairs: Pairs, names: list[str], arguments: list[str], settings: list[_Computed]) -> None:
         self._pairs = pairs
         self._names = names
+        self._arguments = dict(zip(names, arguments, strict=True))
         self._computed = settings
         self.settings: list[Setting] = [one.setting for one in settings]
 
@@ -126,7 +127,7 @@ class Tuning:
         said = f"epsilon = {epsilon}, delta = {delta}, max_groups_contributed = {one.max_groups}"
         lines = ["[defaults]", f"epsilon = {epsilon}", f"max_groups_per_owner = {one.max_groups}"]
         clamps = [
-            f"{name}: contribution_bounds_per_group => ({_written(pair[0])}, {_written(pair[1])})"
+            f"{name}: {self._arguments[name]} => ({_written(pair[0])}, {_written(pair[1])})"
             for name, pair in one.bounds.items()
             if pair is not None
         ]
@@ -212,7 +213,8 @@ class OpenTuning:
         """Figures for every combination; a list that is not given is the question's own."""
         choices = _choices(self._asked, self.columns, epsilon, groups, bounds or {})
         computed = [_computed(each, self.columns, self._pairs) for each in choices]
-        return Tuning(self._pairs, self.columns, computed)
+        arguments = [call.aggregate.bounds_argument for call in self._asked.aggregates]
+        return Tuning(self._pairs, self.columns, arguments, computed)
 
 
 def _choices(

@@ -91,6 +91,12 @@ def test_options_to_copy_lose_no_digit(table):
     wide = tuning.tune({"t": table}, CATALOG, SQL, epsilon=[0.123456789], bounds={"n": [(0, 1234567)]})
     assert "epsilon = 0.123456789," in wide.options(0)["sql"]
     assert wide.options(0)["bounds"] == "n: contribution_bounds_per_group => (0, 1234567)"
+    median = SQL.replace("COUNT(*", "MEDIAN(u").replace("contribution_bounds_per_group", "contribution_bounds_per_row")
+    assert (
+        tuning.tune({"t": table}, CATALOG, median)
+        .options(0)["bounds"]
+        .startswith("n: contribution_bounds_per_row => (")
+    )
 
 
 def test_a_histogram_shows_what_clamping_does(table):
