@@ -23,6 +23,8 @@ from shoal.web.operation.proxy import caller_named, refuse_names
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
+    from starlette.responses import Response
+
     from shoal.service.people import Caller
     from shoal.service.service import Service
     from shoal.web.operation.proxy import Proxy
@@ -84,8 +86,7 @@ class Gate:
             sent.cookie = scope.get("state", {}).get("new_cookie")
             await self.inner(scope, _again(body, receive), sent)
         except ShoalError as error:
-            reply_with = error_as_page if is_page(scope["path"]) else error_reply
-            await reply_with(error, _STATUS_AT_THE_GATE.get(error.message))(scope, receive, sent)
+            await _refusal(scope["path"], error)(scope, receive, sent)
         except Exception as error:  # noqa: BLE001 - a bug of ours: counted, never told
             self.service.bugs += 1
             _LOGGER.error("%s %s: %s", scope["method"], scope["path"], type(error).__name__)  # noqa: TRY400 - same
@@ -178,7 +179,21 @@ TOO_SLOW = "The request took too long to arrive."
 TOO_LARGE = "The body of a request has at most 1 MiB."
 NOT_JSON = "The body is not JSON: send it as application/json."
 _STATUS_AT_THE_GATE = {WRONG_HOST: 421, TOO_MANY_HEADERS: 431, TOO_LARGE: 413, NOT_JSON: 415, TOO_SLOW: 408}
+NOT_NAMED = ShoalError(
+    "E_AUTH",
+    "You are not signed in here: requests come through a proxy that names somebody who is known here, or without one.",
+    hint="Ask the data custodian whether you were added, and under which name.",
+)
+"""The same sentence whatever is missing; people who look at a page have no use for a word about tokens."""
 INTERNAL = ShoalError("E_INTERNAL", "Something went wrong in the service, which is a bug in shoal.", hint="Report it.")
+
+
+def _refusal(path: str, error: ShoalError) -> Response:
+    """What is sent instead of going on: a page for people, JSON for programs."""
+    status = _STATUS_AT_THE_GATE.get(error.message)
+    if not is_page(path):
+        return error_reply(error, status)
+    return error_as_page(NOT_NAMED if error.code == "E_AUTH" else error, status)
 
 
 class _Sent:

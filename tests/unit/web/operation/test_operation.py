@@ -119,6 +119,10 @@ async def test_the_first_page_signs_in_whom_the_proxy_names_and_another_name_is_
         other = await client.get("/", headers={"X-Forwarded-User": "carla"})
         assert "set-cookie" in other.headers
     assert await status(behind(user="nobody"), "/") == 401
+    async with behind(user="nobody") as client, behind(secret="") as other:
+        page, same = (await client.get("/")).text, (await other.get("/")).text
+        assert "Ask the data custodian whether you were added" in page
+        assert same == page
 
 
 @pytest.mark.anyio
