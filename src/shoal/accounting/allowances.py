@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from dataclasses import field
 from datetime import date
 from typing import TYPE_CHECKING, Literal
 
@@ -25,10 +26,17 @@ class Allowance:
     to: str
     per: Period = "ever"
     budget: Budget | None = None
+    spoken: str = field(default="", compare=False)
+    """Whose it is in a sentence, where `to` is not a name that people use."""
 
     def __post_init__(self) -> None:
         if self.per not in {"day", "week", "month", "ever"} or not self.to.isprintable() or not self.to:
             raise InternalError("an allowance is for somebody, per day, week, month or ever")
+
+    def __str__(self) -> str:
+        """As in: the allowance of ann on visits this week."""
+        when = {"ever": "", "day": " today"}.get(self.per, f" this {self.per}")
+        return f"the allowance of {self.spoken or self.to}{when}"
 
     def account_at(self, moment: str) -> str:
         """The account of the period that this moment (UTC) falls into."""

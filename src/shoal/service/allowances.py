@@ -53,9 +53,11 @@ class Grant:
         """Where the caller's charges are added up; a group shares one account, everyone has their own."""
         if self.budget is None:
             return None
-        whom = self.to if self.to.startswith("group:") else f"user:{caller.name}"
+        is_shared = self.to.startswith("group:")
+        whom = self.to if is_shared else f"user:{caller.name}"
         kind = " each" if self.to == EVERYONE else ""
-        return Allowance(f"{self.dataset} {whom}{kind}", self.per, self.budget)  # type: ignore[arg-type]
+        spoken = f"{self.to.replace(':', ' ') if is_shared else caller.name} on {self.dataset}"
+        return Allowance(f"{self.dataset} {whom}{kind}", self.per, self.budget, spoken)  # type: ignore[arg-type]
 
     def to_dict(self) -> dict[str, Any]:
         """As the service shows it."""

@@ -24,6 +24,7 @@ def test_an_allowance_is_a_limit_inside_the_budget(service):
     assert ask(service, "ann", counting(0.1)).state == "answered"
     refusal = ask(service, "ann", counting(0.1, "m"))
     assert (refusal.state, refusal.error["code"]) == ("failed", "E_BUDGET")
+    assert "the allowance of ann on visits today has epsilon 0.05" in refusal.error["message"]
     assert ask(service, "bob", counting(0.1, "m")).state == "answered"
     left = service.describe(caller(service, "ann"), "visits")["allowances"]
     assert [grant["left"]["epsilon"] for grant in left if grant["to"] == "ann"] == [0.05]

@@ -159,7 +159,7 @@ class Pen:
         for name, allowance in accounts.items():
             spent = self._sums_of(name)
             if allowance.budget is not None and not self._rule.fits(spent, charge, allowance.budget):
-                raise over_budget(self._rule, spent, charge, allowance.budget, f"the allowance of {allowance.to}")
+                raise over_budget(self._rule, spent, charge, allowance.budget, str(allowance))
 
     def _sums_of(self, account: str) -> Spent:
         amounts = self.transaction.account(account)
