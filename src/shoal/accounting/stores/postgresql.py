@@ -7,6 +7,7 @@ whatever the server's settings are. A server that would not keep what it confirm
 from __future__ import annotations
 
 import os
+import select
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -59,7 +60,7 @@ _STATE = "budget_epsilon, budget_delta, latest, covers, accounts, suspensions, k
 
 
 class PostgresStore:
-    """See `base.Store`. One connection, made anew after a fork or a failure."""
+    """See `base.Store`. One connection, made anew after a fork or a failure, and where the server has ended it meanwhile."""
 
     def __init__(self, url: str, *, has_anchor: bool = False) -> None:
         self._address, self._ledger = _split(url)
@@ -107,6 +108,8 @@ class PostgresStore:
             # The other process still uses its connection: closing this copy of it would close that one.
             _LEFT_ALONE.append(held.connection)
             held.connection, held.process = None, os.getpid()
+        if held.connection is not None and _has_news(held.connection):
+            held.close()
         if held.connection is None:
             held.connection = connect(self._address)
         try:
@@ -114,6 +117,13 @@ class PostgresStore:
         finally:
             if held.connection is not None and held.connection.broken:
                 held.close()
+
+
+def _has_news(connection: Connection) -> bool:
+    """Whether a server that was asked nothing has said something: that it ends, or nothing any more."""
+    watched = select.poll()
+    watched.register(connection.fileno(), select.POLLIN)
+    return bool(watched.poll(0))
 
 
 class _Held:

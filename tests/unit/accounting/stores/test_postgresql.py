@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from contextlib import contextmanager, suppress
 from fractions import Fraction
 
@@ -185,11 +186,31 @@ def test_a_role_of_a_service_needs_no_more_than_its_grants(url):
                 connection.execute(wrong)
 
 
+def end_connections(url):
+    """As a server does that is started again."""
+    ours = "FROM pg_stat_activity WHERE application_name = 'shoal'"
+    with server_of(url) as connection:
+        connection.execute(f"SELECT pg_terminate_backend(pid) {ours}")
+        while connection.execute(f"SELECT 1 {ours}").fetchall():
+            time.sleep(0.01)
+
+
+def test_a_connection_that_ended_while_nobody_used_it_is_made_anew(url):
+    """The first question after every restart of a server was refused."""
+    ledger = Ledger.open(url)
+    end_connections(url)
+    ledger.reserve(TENTH)
+
+
 def test_a_lost_connection_is_an_error_in_plain_words_and_the_next_call_connects_again(url):
     ledger = Ledger.open(url)
-    with server_of(url) as connection:
-        connection.execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'shoal'")
-    before = refusal(ledger.reserve, TENTH)
+
+    def lose_it():
+        with ledger._store.writing() as transaction:
+            end_connections(url)
+            transaction.clock()
+
+    before = refusal(lose_it)
     assert (before.code, "cannot be reached" in before.message) == ("E_LEDGER", True)
     ledger.reserve(TENTH)
 
