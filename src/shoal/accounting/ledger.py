@@ -226,11 +226,11 @@ class Ledger:
             Pen(transaction, self._header, head).fitting(cost, kept_user(user), accounts)
 
     def _charge(self, ask: Ask) -> Charge:
-        """Runs that ended unseen are ended first, and stay so when the charge is refused."""
+        """Runs that ended unseen are ended first, unless they may be taken up again, and stay so when the charge is refused."""
         owed = tuple(self._unsettled)
         try:
             charge: Charge = self._turns.do(
-                *([lambda pen: [pen.settle(sequence, "failure") for sequence in owed]] if owed else ()),
+                *([lambda pen: [pen.end_unseen(sequence) for sequence in owed]] if owed else ()),
                 lambda pen: pen.bury(ask.user),
                 lambda pen: pen.charge(ask),
             )
@@ -256,6 +256,14 @@ class Ledger:
                 self._unsettled.append(sequence)
             raise
         return settled
+
+    def end_request(self, request: str) -> Anchor | None:
+        """End a request's charges that are open, where no run will take them up: they stay charged, and nobody is suspended.
+
+        The anchor of its last charge, None if it has none.
+        """
+        sequence: int = self._turns.do(lambda pen: pen.end_request(request))
+        return self.anchor_of(sequence) if sequence else None
 
     # --- suspension and other acts of the custodian ---
 

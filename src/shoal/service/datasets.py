@@ -225,6 +225,12 @@ class DataSets:
                 self._ledgers[name] = Ledger.open(self._store.ledger_address(found["place"]), noted)
             return self._ledgers[name]
 
+    def ledger_of(self, name: str) -> str:
+        """The name of the ledger of a data set, also of one that was retired."""
+        with self._store.reading() as rows:
+            (found,) = rows.all("SELECT ledger FROM datasets WHERE name = ?", name)
+        return str(found["ledger"])
+
     def ledgers(self) -> dict[str, Ledger]:
         """Every ledger, open."""
         with self._store.reading() as rows:

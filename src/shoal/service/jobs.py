@@ -235,16 +235,27 @@ def _lease(rows: Rows) -> str:
     return later(rows.now(), timedelta(seconds=LEASE_SECONDS))
 
 
-def renew(rows: Rows) -> None:
-    """Records that the runs of this process are alive."""
-    rows.run("UPDATE jobs SET lease = ? WHERE state = 'running' AND process = ?", _lease(rows), this_process())
+def renew(rows: Rows, held: Collection[str]) -> None:
+    """Records that these runs of this process are alive."""
+    if held:
+        places = ", ".join("?" * len(held))
+        lease = _lease(rows)
+        rows.run(f"UPDATE jobs SET lease = ? WHERE id IN ({places}) AND process = ?", lease, *held, this_process())
 
 
-def orphans(rows: Rows) -> list[Job]:
-    """Jobs whose process is gone, or has been silent for too long."""
-    found = map(read, rows.all("SELECT * FROM jobs WHERE state = 'running' AND process != ?", this_process()))
+def left(rows: Rows, held: Collection[str], *, at_start: bool) -> list[Job]:
+    """Jobs that no slot has any more: neither those of this process, nor one of a process that lives and was not silent for long.
+
+    Also cancelled ones: at a start all of them, later those that others wait behind.
+    """
+    found = rows.all(
+        "SELECT * FROM jobs WHERE state = 'running' OR (state = 'cancelled' AND"
+        " ((? AND process <> '') OR id IN (SELECT leader FROM jobs WHERE state = 'waiting' AND leader <> '')))",
+        at_start,
+    )
     now = rows.now()
-    return [job for job in found if is_gone(job.process) or job.lease < now]
+    asked = (job for job in map(read, found) if job.id not in held)
+    return [job for job in asked if not job.process or is_gone(job.process) or job.lease < now]
 
 
 def wait_again(rows: Rows, identifier: str) -> None:
@@ -260,14 +271,24 @@ def run_again(rows: Rows, identifier: str) -> None:
 def end(
     rows: Rows, identifier: str, state: str, *, answer: str = "", error: ShoalError | None = None, charged: bool = False
 ) -> bool:
-    """Ends a job; False if it had already ended."""
+    """Ends a job; False if it had already ended. The run of one that was cancelled is over, too."""
     text = "" if error is None else json.dumps(error.to_dict())
     touched = rows.run(
         "UPDATE jobs SET state = ?, answer = ?, error = ?, charged = ?, process = ''"
         " WHERE id = ? AND state NOT IN ('answered', 'failed', 'cancelled')",
         *(state, answer, text, charged, identifier),
     )
+    if not touched:
+        rows.run("UPDATE jobs SET process = '' WHERE id = ?", identifier)
     return touched == 1
+
+
+def cancel_running(rows: Rows, identifier: str, error: ShoalError) -> None:
+    """Ends a job whose run goes on until its own end: the process that has it stays known."""
+    rows.run(
+        "UPDATE jobs SET state = 'cancelled', error = ?, charged = ? WHERE id = ? AND state = 'running'",
+        *(json.dumps(error.to_dict()), True, identifier),
+    )
 
 
 def followers(rows: Rows, identifier: str) -> list[Job]:

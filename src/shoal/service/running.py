@@ -20,8 +20,10 @@ from shoal.errors import InternalError, ShoalError
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.planned import Asked
 from shoal.service.datasets import not_open
-from shoal.service.desk import Desk, Ladder, cancelled
+from shoal.service.desk import Desk, Ladder
+from shoal.service.endings import changed_meanwhile, ended_by_death, internal, log_charge, not_written
 from shoal.service.people import later, not_found
+from shoal.service.recovery import end_open_charge, recover
 from shoal.service.runners import nursery
 from shoal.service.runners.bells import A_JOB_WAITS
 from shoal.service.runners.errand import Errand, facts_of
@@ -94,18 +96,19 @@ class Slots:
     def start(self) -> None:
         """Resumes what an earlier process left, and begins."""
         nursery.start()
-        self.recover()
+        self.recover(at_start=True)
         for thread in (*self._threads, self._heart, self._keeper):
             thread.start()
 
     def stop(self, seconds: float) -> bool:
         """Takes no new work; whether running jobs ended within this time. Waiting jobs stay in the store."""
         self._ending = True
-        self._ended.set()
         self._idle.call_all()
         ends = time.monotonic() + seconds
-        for thread in (*self._threads, self._heart):
+        for thread in self._threads:
             thread.join(max(0.0, ends - time.monotonic()))
+        self._ended.set()  # until now its runs were alive, and no other process took them over
+        self._heart.join(max(KEEP_SECONDS, ends - time.monotonic()))
         remove_left_behind()
         return not any(thread.is_alive() for thread in self._threads)
 
@@ -209,7 +212,7 @@ class Slots:
                     due = time.monotonic() + HEARTBEAT_SECONDS
                     remove_left_behind()
                     with self._store.writing() as rows:
-                        jobs.renew(rows)
+                        jobs.renew(rows, tuple(self._held))
                     self.recover()
 
     def _keep_planners(self) -> None:
@@ -219,14 +222,10 @@ class Slots:
                 self._plans.make_ready(self._datasets)
             self._ended.wait(IDLE_SECONDS)
 
-    def recover(self) -> None:
-        """Jobs of dead processes run once more under the same charge; a second crash ends them, charged."""
-        with self._store.writing() as rows:
-            for job in jobs.orphans(rows):
-                if job.runs < jobs.MOST_RUNS:
-                    jobs.wait_again(rows, job.id)
-                else:
-                    self._end_without_answer(rows, job, ended_by_death(), None, charged=True)
+    def recover(self, *, at_start: bool = False) -> None:
+        """What was left without an end, by dead processes or by this one, ends or runs once more."""
+        for identifier in recover(self._store, self._datasets, self._held, at_start=at_start):
+            self._changed(identifier)
         self._idle.call_all()
 
     # ---- one job -------------------------------------------------------------------------------------------------
@@ -350,36 +349,23 @@ class Slots:
     def _refused(self, job: Job, error: ShoalError, dataset: DataSet | None, desk: Desk | None, ladder: Ladder) -> None:
         charge = desk.charge if desk is not None else 0
         anchor = None if desk is None else desk.anchor
-        if charge and error.code not in {"E_EXECUTION", "E_CANCELLED", "E_SUSPENDED", "E_LIMITS", "E_LEDGER"}:
-            error = internal()
-        elif charge and error.code == "E_LEDGER":
-            error = not_written()
-        elif error.code == "E_SOURCE":
-            _LOGGER.error("job %s: %s", job.id, error.message)
-            error = not_open()
+        if charge and error.code == "E_LEDGER" and desk is not None and not desk.resumed:
+            _LOGGER.warning("job %s: its end could not be written in its first run", job.id)
+            return  # nothing was shown: `recover` lets it run once more, when the store can be written again
+        ledger = None if dataset is None else dataset.ledger_name
+        if not charge and job.runs > 1:
+            ledger, anchor = end_open_charge(self._datasets, job)
+            charge = 0 if anchor is None else anchor[0]
+        error = _as_told(job, error, was_charged_here=desk is not None and bool(desk.charge), charged=bool(charge))
         with self._store.writing() as rows:
-            touched = self._end_without_answer(rows, job, error, anchor, charged=bool(charge), dataset=dataset)
+            state = "cancelled" if error.code == "E_CANCELLED" else "failed"
+            if jobs.end(rows, job.id, state, error=error, charged=bool(charge)) or anchor is not None:
+                log_charge(rows, job, ledger, anchor, error.code if state == "failed" else state)
+            jobs.promote(rows, job.id)
         if dataset is not None and desk is not None:
             self._note_late(job, dataset, desk, ladder)
-        self._tell(touched)
+        self._tell([job.id])
         self.wake()
-
-    def _end_without_answer(
-        self,
-        rows: Rows,
-        job: Job,
-        error: ShoalError,
-        anchor: tuple[int, str] | None,
-        *,
-        charged: bool,
-        dataset: DataSet | None = None,
-    ) -> list[str]:
-        state = "cancelled" if error.code == "E_CANCELLED" else "failed"
-        if jobs.end(rows, job.id, state, error=error, charged=charged) or anchor is not None:
-            name = dataset.ledger_name if dataset is not None else None
-            log_charge(rows, job, name, anchor, error.code if state == "failed" else state)
-        jobs.promote(rows, job.id)
-        return [job.id]
 
     def _note_late(self, job: Job, dataset: DataSet, desk: Desk, ladder: Ladder) -> None:
         """A reply that misses its time is a surprise; the third in thirty days suspends."""
@@ -414,6 +400,18 @@ def _ended(desk: Desk | None, error: ShoalError) -> ShoalError:
     return error
 
 
+def _as_told(job: Job, error: ShoalError, *, was_charged_here: bool, charged: bool) -> ShoalError:
+    """What the asker sees: nothing of ours, and never that nothing was charged when something was."""
+    if was_charged_here and error.code == "E_LEDGER":
+        return not_written()
+    if charged and error.code not in {"E_EXECUTION", "E_CANCELLED", "E_SUSPENDED", "E_LIMITS"}:
+        return internal() if was_charged_here else ended_by_death()
+    if error.code == "E_SOURCE":
+        _LOGGER.error("job %s: %s", job.id, error.message)
+        return not_open()
+    return error
+
+
 def _kept(rows: Rows, job: Job, dataset: DataSet, desk: Desk, data: bytes) -> str:
     """The answer's id. Charged bytes are in the ledger; free ones are kept here."""
     known = None
@@ -439,63 +437,3 @@ def _kept(rows: Rows, job: Job, dataset: DataSet, desk: Desk, data: bytes) -> st
 
 def _asked(job: Job, dataset: DataSet) -> Asked:
     return Asked(dataset, job.person, job.sql, job.epsilon_asked, job.question["composition"])
-
-
-def log_charge(
-    rows: Rows,
-    job: Job,
-    ledger: str | None,
-    charge: tuple[int, str] | None,
-    outcome: str,
-    digest: str | None = None,
-) -> None:
-    """The log line for the end of a job; each charge has one line, whoever wrote it."""
-    if charge is not None and rows.one(
-        "SELECT charge FROM logged_charges WHERE ledger = ? AND charge = ?", ledger, charge[0]
-    ):
-        return
-    log.write(
-        *(rows, job.person, job.via, "query"),
-        dataset=job.dataset,
-        outcome=outcome,
-        sql=job.sql,
-        cost=job.cost if charge is not None else None,
-        ledger=ledger if charge is not None else None,
-        charge=charge,
-        answer_sha256=digest,
-    )
-
-
-def ended_by_death() -> ShoalError:
-    """The process of a run died twice."""
-    return ShoalError(
-        "E_EXECUTION",
-        "The query failed. It stays charged, because data may have been read.",
-        hint="Details are withheld because they could reveal data. Ask the data custodian.",
-    )
-
-
-def not_written() -> ShoalError:
-    """An answer is handed out once the ledger has it: without, it is lost."""
-    return ShoalError(
-        "E_LEDGER",
-        "The ledger could not be written when the answer was ready, so it was not given. It stays charged.",
-        hint="Ask the data custodian whether the service's database can be reached.",
-    )
-
-
-def changed_meanwhile() -> ShoalError:
-    """A question that was priced, and perhaps approved, for a version that is gone."""
-    return ShoalError(
-        "E_POLICY",
-        "The data set changed while the question waited, and what was decided about it no longer holds.",
-        hint="Ask it again.",
-    )
-
-
-def internal() -> ShoalError:
-    """A bug of ours, which never carries data."""
-    return ShoalError("E_INTERNAL", "Something went wrong in the service, which is a bug in shoal.", hint="Report it.")
-
-
-__all__ = ["Slots", "cancelled"]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 
@@ -12,14 +14,15 @@ from service_shop import counting
 
 import shoal
 from shoal.accounting.accountants import Loss
-from shoal.accounting.ledger import Ledger
+from shoal.accounting.ledger import Ledger, Reservation
 from shoal.accounting.spending.asking import Request
 from shoal.params import Budget, budget
-from shoal.service import jobs, log
+from shoal.service import jobs, log, running
 from shoal.service.datasets import NewDataSet
 from shoal.service.desk import Desk, Ladder
 from shoal.service.questions import Question
 from shoal.service.service import OPERATOR
+from shoal.service.store import unusable
 
 
 def test_a_job_whose_process_died_runs_once_more_under_the_same_charge(opened):
@@ -138,16 +141,166 @@ def test_a_question_or_a_catalog_names_a_longer_time_at_which_replies_leave(open
             Question(counting(), answer_time=wrong)
 
 
-def test_an_answer_that_cannot_be_written_is_said_to_be_charged(service, monkeypatch):
+def test_an_answer_that_cannot_be_written_twice_is_said_to_be_charged(service, monkeypatch):
     """The ledger's own words are about questions that are still to be charged."""
 
     def lost(self, answer=None):
         raise shoal.ShoalError("E_LEDGER", "The database with the ledger cannot be reached, so nothing can be spent.")
 
+    soon_left(monkeypatch)
     monkeypatch.setattr("shoal.accounting.ledger.Reservation.commit", lost)
     ended = ask(service, "ann", counting(0.1, "lost"))
     assert (ended.state, ended.error["code"], ended.charged) == ("failed", "E_LEDGER", True)
     assert "stays charged" in ended.error["message"]
+
+
+def soon_left(monkeypatch):
+    """Leases are over when they begin, and a heart beats fast."""
+    monkeypatch.setattr(jobs, "LEASE_SECONDS", -1)
+    monkeypatch.setattr(running, "HEARTBEAT_SECONDS", 0.0)
+
+
+def broken_once(monkeypatch, store, kind, holds):
+    """Transactions of a store fail once `holds`, until what it returns is called; `kind` is 'before' or 'after' they are stored."""
+    writing, mended = type(store).writing, threading.Event()
+
+    @contextmanager
+    def failing(mine, **options):
+        with writing(mine, **options) as rows:
+            yield rows
+            fails = not mended.is_set() and holds(rows)
+            if fails and kind == "before":
+                raise unusable("cannot be written")
+        if fails:
+            raise unusable("cannot be written")
+
+    monkeypatch.setattr(type(store), "writing", failing)
+    return mended.set
+
+
+def test_a_charged_run_whose_end_the_ledger_did_not_take_runs_once_more_under_its_charge(service, monkeypatch):
+    """It stayed charged without an answer, and the next question suspended its asker, after any restart of the database."""
+    soon_left(monkeypatch)
+    commit, failed = Reservation.commit, []
+
+    def lost_once(self, answer=None):
+        if not failed:
+            failed.append(service.datasets.get("visits").ledger)
+            with monkeypatch.context() as broken:
+                broken.setattr(type(failed[0]._turns), "do", lost)
+                return commit(self, answer)
+        return commit(self, answer)
+
+    def lost(*_):
+        raise shoal.ShoalError("E_LEDGER", "The database with the ledger cannot be reached, so nothing can be spent.")
+
+    monkeypatch.setattr(Reservation, "commit", lost_once)
+    ended = ask(service, "ann", counting(0.1, "lost"))
+    assert (ended.state, ended.runs, spent(service)) == ("answered", 2, Fraction(1, 10))
+    assert ask(service, "ann", counting(0.2)).state == "answered"
+
+
+def test_a_run_whose_end_the_store_did_not_take_is_answered_once_it_can_be_written(opened, monkeypatch):
+    """A slot here had given it up, and this process said that it ran, for as long as it lived."""
+    service = opened(start=False)
+    soon_left(monkeypatch)
+    ledger = service.datasets.get("visits").ledger
+    mend = broken_once(monkeypatch, service.store, "before", lambda _: ledger.ended())
+    service.start()
+    job = service.ask(caller(service, "ann"), "visits", Question(counting()), "k")
+    until(lambda: ledger.ended() and not service._slots._held)
+    mend()
+    ended = service.wait(job.id, 60)
+    assert (ended.state, ended.runs, ended.charged, spent(service)) == ("answered", 2, True, Fraction(1, 10))
+    assert service.check()[1] == 1
+
+
+@pytest.mark.parametrize("takes", ["handed over", "taken"])
+def test_a_job_that_was_stored_as_running_though_the_store_failed_runs_all_the_same(opened, monkeypatch, takes):
+    """The connection is lost when the transaction is stored and before anybody is told."""
+    service = opened(start=takes == "handed over")
+    soon_left(monkeypatch)
+    if takes == "handed over":
+        until(lambda: service._slots._idle._waiting)
+    else:
+        service.ask(caller(service, "ann"), "visits", Question(counting()), "k")
+    with monkeypatch.context() as broken:
+        mend = broken_once(broken, service.store, "after", is_running)
+        if takes == "handed over":
+            with refused("E_LEDGER"):
+                service.ask(caller(service, "ann"), "visits", Question(counting()), "k")
+        else:
+            monkeypatch.setattr(running, "IDLE_SECONDS", 0.01)
+            assert service._slots._taken(looks_first=False) is None
+        mend()
+    if takes == "taken":
+        service.start()
+    job = service.ask(caller(service, "ann"), "visits", Question(counting()), "k")
+    assert (service.wait(job.id, 60).state, spent(service)) == ("answered", Fraction(1, 10))
+
+
+def is_running(rows):
+    return [row["state"] for row in rows.all("SELECT state FROM jobs")] == ["running"]
+
+
+def until(holds):
+    ends = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < ends
+        time.sleep(0.01)
+
+
+def left_by_a_dead_process(service, key="k", *, charged=True):
+    """A question of ann's that a process took, and was perhaps charged, before it died."""
+    job = service.ask(caller(service, "ann"), "visits", Question(counting()), key)
+    with service.store.writing() as rows:
+        jobs.take_next(rows)
+        rows.run("UPDATE jobs SET process = 'nobody 1 1', lease = '' WHERE id = ?", job.id)
+    if charged:
+        options = {"user": "ann", "description": job.sql, "request": Request(job.request, job.body)}
+        service.datasets.get("visits").ledger.reserve(Loss(Fraction(1, 10), Fraction(0)), **options)
+    return job
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_whoever_follows_a_cancelled_run_whose_process_died_gets_an_answer(opened, restarted):
+    """They waited for ever, and the charge stayed open and without a line of the log."""
+    first = opened(start=not restarted, slots=1)
+    first._slots._ending = True  # its slots take nothing
+    leader = left_by_a_dead_process(first)
+    follower = first.ask(caller(first, "bob"), "visits", Question(counting()))
+    assert first.cancel(caller(first, "ann"), leader.id).charged
+    second = opened()
+    assert (second.wait(follower.id, 60).state, spent(second)) == ("answered", Fraction(1, 5))
+    ledger = second.datasets.get("visits").ledger
+    assert [(entry.user, entry.state) for entry in ledger.entries()] == [("ann", "cancelled"), ("bob", "answered")]
+    assert (second.check()[1], ledger.is_suspended("ann")) == (2, False)
+    assert {"cancelled", "answered"} <= {line["outcome"] for line in log.lines(second.store) if line["charge"]}
+
+
+def test_a_cancelled_job_that_runs_here_is_not_left(opened):
+    service = opened(start=False)
+    job = left_by_a_dead_process(service, charged=False)
+    service.cancel(caller(service, "ann"), job.id)
+    with service.store.reading() as rows:
+        assert [found.id for found in jobs.left(rows, (), at_start=True)] == [job.id]
+        assert jobs.left(rows, (), at_start=False) == []  # nobody waits behind it
+        assert jobs.left(rows, (job.id,), at_start=True) == []
+
+
+def test_a_job_that_was_charged_before_a_death_is_never_said_to_be_free(opened):
+    """What refuses it the second time comes before its charge: a data set that was retired, an allowance that was withdrawn."""
+    first = opened(start=False)
+    job, free = left_by_a_dead_process(first, "k"), left_by_a_dead_process(first, "l", charged=False)
+    first.withdraw(caller(first, "carla"), "visits", "group:research")
+    second = opened()
+    ended = second.wait(job.id, 60)
+    assert (ended.state, ended.error["code"], ended.charged) == ("failed", "E_EXECUTION", True)
+    ended = second.wait(free.id, 60)
+    assert (ended.state, ended.error["code"], ended.charged) == ("failed", "E_NOT_FOUND", False)
+    ledger = second.datasets.get("visits").ledger
+    assert ([entry.state for entry in ledger.entries()], ledger.is_suspended("ann")) == (["cancelled"], False)
+    assert second.check()[1] == 1
 
 
 def test_a_cancelled_run_whose_process_died_ends_like_one_that_lived(tmp_path):

@@ -200,6 +200,19 @@ class Pen:
             answer = self._stored(spend, end)
         return Settled(end.row.kind, end.row.more.get("why", ""), answer)
 
+    def end_unseen(self, spend: int) -> None:
+        """A run whose end could not be written had no answer, and is a failure; a first run that may be resumed is left."""
+        if not self._may_be_resumed(spend):
+            self.settle(spend, "failure")
+
+    def end_request(self, request: str) -> int:
+        """End what is open of a request; its last spend, 0 if it has none."""
+        spends = self.transaction.spends_with_request(request)
+        for spend in spends:
+            if self.transaction.end_of(spend) is None:
+                self.settle(spend, "failure", why=CANCELLED)
+        return spends[-1] if spends else 0
+
     def bury(self, user: str) -> None:
         """End the user's runs whose process is surely gone. A first run that may be resumed is left.
 

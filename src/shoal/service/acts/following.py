@@ -74,7 +74,10 @@ class Following(Core):
             if job.ended:
                 return job
             running = job.state == "running"
-            jobs.end(rows, job.id, "cancelled", error=cancelled(), charged=running)
+            if running:
+                jobs.cancel_running(rows, job.id, cancelled())
+            else:
+                jobs.end(rows, job.id, "cancelled", error=cancelled())
             rows.run("UPDATE approvals SET state = 'withdrawn' WHERE job = ? AND state = 'waiting'", job.id)
             log.write(
                 *(rows, caller.name, caller.via, "cancel"),
