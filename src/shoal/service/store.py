@@ -53,6 +53,9 @@ class Store(Protocol):
         most a second's worth, and never anything written before something that was kept.
         """
 
+    is_near: bool
+    """Whether what is known is looked up in less time than it takes to hand that to another thread."""
+
     is_behind: bool
     """Whether this process wrote something without waiting for the disk."""
 
@@ -92,6 +95,8 @@ class Keeper(ABC):
 
     A thread that wants to `keep` while another waits for the disk waits too, and writes only what is left.
     """
+
+    is_near = False
 
     def __init__(self) -> None:
         self.is_behind = False

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 REQUEST_SECONDS = 10
 """How long a request may take to arrive."""
 LARGEST_BODY = 1024 * 1024
+SHORT_BODY = 16 * 1024
+"""Read in less time than it takes to hand it to a thread, nearly."""
 MOST_HEADERS = 100
 LARGEST_HEADERS = 16 * 1024
 DEEPEST = 20
@@ -106,14 +108,14 @@ class Gate:
         if is_page(scope["path"]):
             await self._sign_in(scope, headers, named)
         elif scope["path"] not in OPEN:
-            scope.setdefault("state", {})["caller"] = self._caller(headers, named)
+            scope.setdefault("state", {})["caller"] = await self._called_by(headers, named)
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 body = await _body(receive)
         except TimeoutError:
             raise ShoalError("E_USAGE", TOO_SLOW) from None
         if body and not is_page(scope["path"]):
-            check_json(headers, body)
+            await self._read(headers, body)
         return body
 
     def _require_known_host(self, hosts: list[bytes]) -> None:
@@ -125,6 +127,20 @@ class Gate:
             self._refused.add(name)
             _LOGGER.warning("refused (421): the host %r is unknown; --public-url or --allow-host names it", name)
         raise ShoalError("E_USAGE", WRONG_HOST, hint="Whoever runs it names it: --public-url URL or --allow-host NAME.")
+
+    async def _called_by(self, headers: list[tuple[bytes, bytes]], named: str | None) -> Caller:
+        """The caller; a database may take its time, and nobody else waits for that."""
+        if self.service.store.is_near:
+            return self._caller(headers, named)
+        return await call(self._caller, headers, named)
+
+    @staticmethod
+    async def _read(headers: list[tuple[bytes, bytes]], body: bytes) -> None:
+        """Long bodies are read in a thread: nobody else waits for that."""
+        if len(body) <= SHORT_BODY:
+            check_json(headers, body)
+        else:
+            await call(check_json, headers, body)
 
     def _named(self, scope: Scope, headers: list[tuple[bytes, bytes]]) -> str | None:
         """The person that a proxy names."""
@@ -185,6 +201,8 @@ NOT_NAMED = ShoalError(
     hint="Ask the data custodian whether you were added, and under which name.",
 )
 """The same sentence whatever is missing; people who look at a page have no use for a word about tokens."""
+_ROUND = bytes.maketrans(b"[{]}", b"(())")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
 INTERNAL = ShoalError("E_INTERNAL", "Something went wrong in the service, which is a bug in shoal.", hint="Report it.")
 
 
@@ -268,7 +286,7 @@ def check_json(headers: list[tuple[bytes, bytes]], body: bytes) -> None:
     kinds = [value for name, value in headers if name == b"content-type"]
     if len(kinds) != 1 or kinds[0].split(b";")[0].strip().lower() != b"application/json":
         raise ShoalError("E_USAGE", NOT_JSON)
-    if _depth(body) > DEEPEST:
+    if _is_deep(body):
         raise ShoalError("E_USAGE", f"The body nests more than {DEEPEST} deep.")
     try:
         json.loads(body, object_pairs_hook=_once, parse_constant=_none_of)
@@ -276,16 +294,18 @@ def check_json(headers: list[tuple[bytes, bytes]], body: bytes) -> None:
         raise ShoalError("E_USAGE", "The body cannot be read as JSON.", hint="One object, no key twice.") from None
 
 
-def _depth(body: bytes) -> int:
-    """How deep it nests, counting brackets in strings too; if there are few, their number is bound enough."""
-    deepest = body.count(b"[") + body.count(b"{")
-    if deepest <= DEEPEST:
-        return deepest
-    depth = deepest = 0
-    for byte in body:
-        depth += (byte in b"[{") - (byte in b"]}")
-        deepest = max(deepest, depth)
-    return deepest
+def _is_deep(body: bytes) -> bool:
+    """Whether it nests more than is read, counting brackets in strings too.
+
+    Each pass takes away the innermost pairs, as many of them as there are, without a step of ours for each byte.
+    """
+    brackets, before = body.translate(_ROUND, _NO_BRACKETS), -1
+    for _ in range(DEEPEST):
+        if len(brackets) in {0, before}:
+            break
+        before = len(brackets)
+        brackets = brackets.replace(b"()", b"")
+    return b"()" in brackets or brackets.count(b"(") > DEEPEST
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

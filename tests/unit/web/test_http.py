@@ -7,6 +7,7 @@ import json
 import random
 import re
 import socket
+import threading
 from fractions import Fraction
 from itertools import count
 from typing import TYPE_CHECKING
@@ -23,7 +24,7 @@ import shoal
 from shoal.service.allowances import Grant
 from shoal.service.running import Slots
 from shoal.service.service import OPERATOR
-from shoal.web import health
+from shoal.web import gate, health
 
 if TYPE_CHECKING:
     import httpx
@@ -252,6 +253,71 @@ def test_bodies_that_are_not_questions_are_refused(ann, content, kind, status):
     reply = ann.post("/v1/datasets/visits/query", content=content, headers={"Content-Type": kind})
     assert reply.status_code == status
     assert reply.json()["error"]["code"] in {"E_USAGE", "E_LIMITS"}
+
+
+NESTED = st.recursive(
+    st.integers(0, 9), lambda inner: st.lists(inner) | st.dictionaries(st.just("k"), inner), max_leaves=40
+)
+
+
+def depth_of(value: object) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else None
+    return 0 if inner is None else 1 + max(map(depth_of, inner), default=0)
+
+
+@given(NESTED)
+def test_what_nests_too_deep_is_found_without_a_step_for_each_byte(value):
+    """A body of a mebibyte full of brackets kept all others waiting for a third of a second."""
+    text = json.dumps(value).encode()
+    with pytest.MonkeyPatch.context() as patch:
+        for most in (0, 1, 2, 3, 20):
+            patch.setattr(gate, "DEEPEST", most)
+            assert gate._is_deep(text) is (depth_of(value) > most)
+
+
+@pytest.mark.parametrize("deep", [20, 21, 10**5])
+def test_a_body_nests_so_deep_and_no_deeper(deep):
+    for between in (b"", b"x", b"[]", b"{}[]" * 1000):
+        assert gate._is_deep(b"[" * deep + between + b"]" * deep) is (deep + (b"[" in between) > 20)
+
+
+def waiting(thing, name, holds, monkeypatch):
+    """Calls of a function for which `holds` wait until they are let go; returns what tells that one waits, and what lets go."""
+    function, waits, go_on = getattr(thing, name), threading.Event(), threading.Event()
+
+    def slow(*about):
+        if holds(*about):
+            waits.set()
+            assert go_on.wait(60)
+        return function(*about)
+
+    monkeypatch.setattr(thing, name, slow)
+    return waits, go_on.set
+
+
+@pytest.mark.parametrize("what", ["a database that hangs", "a long body"])
+def test_nobody_else_waits_for(served, ann, monkeypatch, what):
+    """With a database that did not answer, the process did not say that it lives, and whoever watched it would have ended it."""
+    if what == "a long body":
+        waits, let_go = waiting(gate, "check_json", lambda _, body: len(body) > 40_000, monkeypatch)
+    else:
+        monkeypatch.setattr(served.service.store, "is_near", False)
+        waits, let_go = waiting(
+            served.service.people, "caller", lambda token: token == served.token("ann"), monkeypatch
+        )
+    found = []
+    body = {"sql": new_question() + " " * 50_000}
+    asking = threading.Thread(target=lambda: found.append(asked(ann, **body).status_code))
+    asking.start()
+    try:
+        assert waits.wait(60)
+        with served.client(None) as other:
+            assert other.get("/v1/health", timeout=30).json() == {"health": "ok"}
+        assert found == []
+    finally:
+        let_go()
+        asking.join(60)
+    assert found == [200]
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,8 @@ class SqliteRows:
 class SqliteStore(Keeper):
     """See `store.Store`. One connection per thread and process."""
 
+    is_near = True
+
     def __init__(self, path: Path) -> None:
         self._path = path.absolute()
         self._mine = threading.local()
