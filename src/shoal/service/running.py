@@ -426,7 +426,8 @@ def _kept(rows: Rows, job: Job, dataset: DataSet, desk: Desk, data: bytes) -> st
     if known is not None:
         return str(known["id"])
     identifier = jobs.answer_id(job.id)
-    key = "" if job.question["fresh"] else job.fingerprint
+    is_older = desk.replayed and job.question["version"] != dataset.version  # an earlier run read the data as it was
+    key = "" if job.question["fresh"] or is_older else job.fingerprint
     rows.run(
         "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         *(identifier, job.dataset, job.person, key, dataset.ledger_name, desk.charge),

@@ -62,6 +62,24 @@ def test_an_answer_whose_end_never_reached_the_disk_is_found_again_under_its_id(
     log.verify(log.export(second.store))
 
 
+def test_an_answer_about_old_data_is_no_replay_for_the_new(opened, monkeypatch):
+    """The ledger has it, the process dies before the store does, and the data changes before the next one starts."""
+    first = opened()
+    lost = []
+    monkeypatch.setattr(first._slots, "_answered", lambda *about: lost.append(about))
+    job = first.ask(caller(first, "ann"), "visits", Question(counting()), "k")
+    until(lambda: lost)
+    first.close(5.0)
+    second = opened(start=False)
+    second.refresh(OPERATOR, "visits")
+    with second.store.writing() as rows:
+        rows.run("UPDATE jobs SET process = 'nobody 1 1', lease = ''")
+    second.start()
+    assert second.wait(job.id, 60).answer == jobs.answer_id(job.id)
+    again = ask(second, "bob", counting())
+    assert (again.answer != jobs.answer_id(job.id), again.charged, spent(second)) == (True, True, Fraction(1, 5))
+
+
 def test_only_the_end_of_a_first_charged_run_is_not_waited_for(opened, monkeypatch):
     service = opened(start=False)
     seen = []
