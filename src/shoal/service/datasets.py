@@ -18,6 +18,7 @@ from shoal.catalog import Catalog
 from shoal.engines.sources import open_source
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
+from shoal.service.openings import NotYetError, Opening
 from shoal.service.people import checked_name, not_found
 from shoal.service.questions import checked_answer_time
 from shoal.service.runners.errand import Place
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from shoal.service.store import Rows, Store
 
 UNIT = "one person"
+MOMENT_SECONDS = 2.0
 _LOGGER = logging.getLogger("shoal.service")
 
 
@@ -74,6 +76,8 @@ class DataSets:
         self._store = store
         self._open: dict[str, DataSet] = {}
         self._ledgers: dict[str, Ledger] = {}
+        self._openings: dict[str, Opening[DataSet]] = {}
+        self._closed = False
         self._lock = threading.RLock()
 
     # ---- adding --------------------------------------------------------------------------------------------------
@@ -159,48 +163,83 @@ class DataSets:
             return {r["name"]: r["version"] for r in rows.all("SELECT name, version FROM datasets WHERE retired = ''")}
 
     def newest(self) -> list[DataSet]:
-        """Every data set that can be opened; resources of older versions are released."""
-        found = []
-        for name in self.names():
+        """Data sets that are open in their newest version. The others begin to be opened, and resources of older ones are released.
+
+        The first attempt is waited for a moment.
+        """
+        wanted = self.versions()
+        for name in [name for name, version in wanted.items() if self._known(name, version) is None]:
             with suppress(ShoalError):
-                found.append(self.get(name))
+                opening = self._opening(name)
+                if opening.is_first:
+                    opening.wait(MOMENT_SECONDS)
         with self._lock:
-            for name in self._open.keys() - {each.name for each in found}:
+            for name in self._open.keys() - wanted.keys():
                 self._open.pop(name).session.close()
-        return found
+        found = (self._known(name, version) for name, version in wanted.items())
+        return [each for each in found if each is not None]
 
     def get(self, name: str) -> DataSet:
         """The data set, open, in its newest version."""
+        version = self._row(name)["version"]
+        known = self._known(name, version)
+        while known is None:
+            opening = self._opening(name)
+            try:
+                known = opening.result()
+            except NotYetError:
+                _LOGGER.warning("the data set %s takes long to be opened", name)
+                raise not_open() from None
+            known = known if opening.version >= version else None
+        return known
+
+    def _row(self, name: str) -> dict[str, Any]:
         found = self._store.known(
             ("data set", name),
             lambda rows: rows.one("SELECT * FROM datasets WHERE name = ? AND retired = ''", name),
         )
         if found is None:
             raise not_found("data set")
-        with self._lock:
-            known = self._open.get(name)
-            if known is not None and known.version == found["version"]:
-                return known
-            if known is not None:  # first: two versions of one file cannot be open at once
-                self._open.pop(name).session.close()
-            try:
-                opened = self._opened(found)
-            except ShoalError as error:
-                if error.code == "E_LEDGER":
-                    raise
-                _LOGGER.error("the data set %s cannot be opened: %s", name, error)  # noqa: TRY400 - the text says it
-                raise not_open() from None
-            self._open[name] = opened
-        return opened
+        return found
 
-    def _opened(self, row: dict[str, Any]) -> DataSet:
-        catalog, service = read_catalog(row["catalog"])
+    def _known(self, name: str, version: int) -> DataSet | None:
+        known = self._open.get(name)
+        return known if known is not None and known.version == version else None
+
+    def _opening(self, name: str) -> Opening[DataSet]:
+        """The attempt that goes on, or a new one."""
+        row = self._row(name)
         ledger = self.ledger(row["ledger"])
-        session = Session(open_source(row["source"], catalog), catalog, ledger)
-        share = bool(service.get("share_answers", True))
-        about = (row["name"], row["unit"], row["version"], row["ledger"])
-        answer_time = service.get("answer_time")
-        return DataSet(*about, ledger, catalog, session, share, row["source"], row["catalog"], answer_time)
+        with self._lock:
+            current = self._openings.get(name)
+            if current is None or current.is_over:
+                is_first = current is None or current.version != row["version"]
+                current = Opening(row["version"], lambda: self._opened_anew(row, ledger), is_first=is_first)
+                self._openings[name] = current
+                current.start()
+            return current
+
+    def _opened_anew(self, row: dict[str, Any], ledger: Ledger) -> DataSet:
+        """In a thread of its own, which asks nothing of the store: that would keep a connection for it."""
+        name = row["name"]
+        known = self._known(name, row["version"])
+        if known is not None:
+            return known
+        with self._lock:
+            older = self._open.pop(name, None)
+        if older is not None:  # first: two versions of one file cannot be open at once
+            older.session.close()
+        try:
+            opened = _opened(row, ledger)
+        except ShoalError as error:
+            _LOGGER.error("the data set %s cannot be opened: %s", name, error)  # noqa: TRY400 - the text says it
+            raise not_open() from None
+        with self._lock:
+            if not self._closed:
+                self._open[name] = opened
+        if self._closed:
+            opened.session.close()
+        return opened
 
     def confirm_unspent(self) -> None:
         """The log is complete and has no charge of these ledgers: after a failover they are opened as new."""
@@ -240,10 +279,20 @@ class DataSets:
     def close(self) -> None:
         """Closes the sources."""
         with self._lock:
+            self._closed = True
             for opened in self._open.values():
                 opened.session.close()
             self._open.clear()
             self._ledgers.clear()
+
+
+def _opened(row: dict[str, Any], ledger: Ledger) -> DataSet:
+    catalog, service = read_catalog(row["catalog"])
+    session = Session(open_source(row["source"], catalog), catalog, ledger)
+    share = bool(service.get("share_answers", True))
+    about = (row["name"], row["unit"], row["version"], row["ledger"])
+    answer_time = service.get("answer_time")
+    return DataSet(*about, ledger, catalog, session, share, row["source"], row["catalog"], answer_time)
 
 
 def not_open() -> ShoalError:

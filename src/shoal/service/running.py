@@ -192,8 +192,9 @@ class Slots:
     def _make_ready(self, runner: Hired) -> None:
         """While nothing is waiting: keeps a process alive, with the newest data sets open and no older ones."""
         with suppress(ShoalError, InternalError):
-            if not runner.is_ready(self._datasets.versions()):
-                runner.make_ready([each.place(self._limits.time_limit) for each in self._datasets.newest()])
+            places = [each.place(self._limits.time_limit) for each in self._datasets.newest()]
+            if not runner.is_ready({place.name: place.version for place in places}):
+                runner.make_ready(places)
 
     def _run_noted(self, job: Job, runner: Hired) -> None:
         try:

@@ -92,8 +92,9 @@ class Plans:
 
     def make_ready(self, datasets: DataSets) -> None:
         """Planners have the newest data sets open, and no older ones."""
-        if not self._planners.are_ready(datasets.versions()):
-            self._planners.make_ready([each.place(self._seconds) for each in datasets.newest()])
+        places = [each.place(self._seconds) for each in datasets.newest()]
+        if not self._planners.are_ready({place.name: place.version for place in places}):
+            self._planners.make_ready(places)
 
     def asked(self, asked: Asked) -> Planned:
         """What is known about a question; refused wherever asking would be."""

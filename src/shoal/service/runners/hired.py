@@ -29,6 +29,7 @@ GRACE_SECONDS = 5.0
 LOOK_SECONDS = 1.0
 OPENING_SECONDS = 10.0
 """A service with short queries may run on a busy machine: opening its data sets may take long, and no query pays for it."""
+ALONE_SECONDS = 600.0
 
 
 class Died(Exception):  # noqa: N818 - what becomes of it is the ledger's to say
@@ -52,6 +53,8 @@ class Hired:
         self._channel: socket.socket | None = None
         self.pid = 0
         self._told: dict[str, int] = {}
+        self._alone_until = 0.0
+        """Until then it opens what is asked for, and nothing in advance."""
         self._is_open = False
         """Whether everything it was asked to open is open."""
 
@@ -61,6 +64,8 @@ class Hired:
 
     def make_ready(self, places: list[Place]) -> None:
         """A process that has these data sets open, and no older version of them."""
+        if time.monotonic() < self._alone_until:
+            places = [place for place in places if place.name in self._told]
         if self._channel is not None and _speaks(self._channel, 0.0):
             self.close()
         versions = {place.name: place.version for place in places}
@@ -153,8 +158,22 @@ class Hired:
             wire.send(self._opened(), {"open": place.to_dict()})
             self._told, self._is_open = self._told | {place.name: place.version}, False
         if not self._is_open:
+            if self._told.keys() - {place.name}:
+                self._end_if_it_hangs(place)
             self._heard({"ready": True}, max(OPENING_SECONDS, place.seconds))
             self._is_open = True
+
+    def _end_if_it_hangs(self, place: Place) -> None:
+        """A process that opens other data sets for long, one of which may never open, is replaced by one that opens this alone."""
+        channel = self._opened()
+        wire.send(channel, {"ready": True})
+        if _speaks(channel, OPENING_SECONDS):
+            wire.receive(channel)
+            return
+        self.kill()
+        self._alone_until = time.monotonic() + ALONE_SECONDS
+        wire.send(self._opened(), {"open": place.to_dict()})
+        self._told = {place.name: place.version}
 
     def _has(self, place: Place) -> bool:
         """Whether a live process was given this version of the data set."""

@@ -20,6 +20,7 @@ from shoal.params import budget
 from shoal.service.datasets import NewDataSet
 from shoal.service.questions import Question
 from shoal.service.runners import hired, memory, nursery, planners
+from shoal.service.runners.errand import Place
 from shoal.service.service import OPERATOR
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes through /proc")
@@ -259,3 +260,22 @@ def test_a_plan_of_another_process_is_made_again(opened, monkeypatch):
     assert (job.state, job.charged, job.error["code"]) == ("failed", False, "E_INTERNAL")
     monkeypatch.setattr(service._plans, "made", lambda _: b"not a plan")
     assert ask(service, "ann", "n").state == "answered"
+
+
+def test_a_process_that_hangs_on_another_data_set_is_replaced_by_one_that_opens_what_is_asked(tmp_path, monkeypatch):
+    """Every statement waited twenty minutes for a source that it did not need."""
+    monkeypatch.setattr(hired, "OPENING_SECONDS", 0.3)
+    folder = write_folder(tmp_path / "data")
+    catalog = (tmp_path / "shoal.toml").read_text()
+    visits, hangs = (Place(name, 1, str(folder), catalog, 300.0) for name in ("visits", "hangs"))
+    one = hired.Hired(0)
+    try:
+        one.make_ready([hangs, visits])
+        first = one.pid
+        one._open_first(visits)
+        assert (one._is_open, one._told, gone(first)) == (True, {"visits": 1}, True)
+        one.make_ready([hangs, visits])  # not again, for a while
+        one._open_first(visits)
+        assert (one._is_open, one._told) == (True, {"visits": 1})
+    finally:
+        one.kill()

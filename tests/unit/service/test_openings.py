@@ -1,0 +1,87 @@
+"""Data sets are opened beside each other: one whose source hangs costs nobody but those who ask it."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from dataclasses import replace
+
+import pytest
+from service_calls import ask, refused
+from service_shop import counting
+
+from shoal.errors import ShoalError
+from shoal.params import budget
+from shoal.service import datasets, openings
+from shoal.service.allowances import Grant
+from shoal.service.datasets import NewDataSet
+from shoal.service.openings import NotYetError, Opening
+from shoal.service.service import OPERATOR
+
+
+@pytest.fixture
+def hanging(monkeypatch):
+    """Sources named `other` do not answer until this is set."""
+    go_on, open_source = threading.Event(), datasets.open_source
+
+    def slow(source, *about):
+        if source.endswith("other"):
+            assert go_on.wait(60)
+        return open_source(source, *about)
+
+    monkeypatch.setattr(datasets, "open_source", slow)
+    monkeypatch.setattr(datasets, "MOMENT_SECONDS", 0.1)
+    yield go_on
+    go_on.set()
+
+
+def test_a_source_that_hangs_keeps_nobody_from_other_data_sets(opened, folder, hanging, monkeypatch):
+    """Slots, planners and requests waited for it, whatever they were to do."""
+    service = opened()
+    shutil.copytree(folder, folder.parent / "other")
+    new = NewDataSet("other", str(folder.parent / "other"), str(folder.parent / "shoal.toml"), budget((1.0, 0.0)))
+    hanging.set()
+    service.add_dataset(OPERATOR, replace(new, new_people=True))
+    service.allow(OPERATOR, Grant("other", "everyone"))
+    hanging.clear()
+    service.refresh(OPERATOR, "other")
+    monkeypatch.setattr(openings, "PATIENCE_SECONDS", 0.2)
+    for number in range(4):
+        assert ask(service, "ann", counting(0.1, f"n{number}"), seconds=60).state == "answered"
+    assert [each.name for each in service.datasets.newest()] == ["visits"]
+    with refused("E_SOURCE"):
+        service.datasets.get("other")
+    hanging.set()
+    monkeypatch.setattr(openings, "PATIENCE_SECONDS", 60.0)
+    assert service.datasets.get("other").version == 2
+    assert {each.name for each in service.datasets.newest()} == {"visits", "other"}
+
+
+def test_few_wait_for_what_takes_long(monkeypatch):
+    """Each holds a thread that others need."""
+    monkeypatch.setattr(openings, "LONG_SECONDS", 0.0)
+    monkeypatch.setattr(openings, "MOST_WAITING", 1)
+    go_on, found = threading.Event(), []
+    opening = Opening(1, lambda: go_on.wait(60), is_first=True)
+    opening.start()
+    waiting = threading.Thread(target=lambda: found.append(opening.result()))
+    waiting.start()
+    while not opening._waiting:
+        pass
+    with pytest.raises(NotYetError):
+        opening.result()
+    go_on.set()
+    waiting.join()
+    assert (found, opening.result(), opening.is_over) == ([True], True, True)
+
+
+@pytest.mark.parametrize("error", [ShoalError("E_SOURCE", "It is gone."), ValueError("a bug")])
+def test_what_cannot_be_opened_says_so_to_everybody(error):
+    def fails():
+        raise error
+
+    opening = Opening(1, fails, is_first=True)
+    opening.start()
+    for _ in range(2):
+        with pytest.raises(type(error), match=str(error.args[0])[:5]):
+            opening.result()
