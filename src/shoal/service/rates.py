@@ -16,8 +16,8 @@ from typing import Protocol
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 
-LIMITS = {"explain": (20.0, 40.0), "query": (2.0, 10.0)}
-"""Requests per second, and how many at once."""
+LIMITS = {"explain": (20.0, 40.0), "query": (2.0, 10.0), "token": (1.0, 40.0), "sign-in": (1.0, 40.0)}
+"""Requests per second, and how many at once. New tokens and sessions cost a row and a line of the log, which stay."""
 MOST_PEOPLE = 100_000
 
 

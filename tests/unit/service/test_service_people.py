@@ -72,3 +72,26 @@ def test_odd_names_are_refused(service):
     for name in ("", "Ann", "a b", "../x", "everyone", "a" * 64, "é"):
         with refused("E_USAGE"):
             service.add_user(OPERATOR, name, ["analyst"])
+
+
+def test_new_tokens_and_sessions_come_so_fast_and_no_faster(opened):
+    """Each is a row and a line of the log, which stay: an analyst could fill the disk with them, five hundred a second."""
+    service = opened(start=False, rates=True)
+    ann = caller(service, "ann")
+    for _ in range(40):
+        token = service.create_token(ann)["token"]
+        service.sessions.begin_with_token(token)
+    before = len(log.lines(service.store))
+    with refused("E_RATE"):
+        for _ in range(40):
+            service.create_token(ann)
+    with refused("E_RATE"):
+        for _ in range(40):
+            service.sessions.begin_with_token(token)
+    with refused("E_RATE"):
+        for _ in range(40):
+            service.sessions.begin_with_proxy("ann")
+    assert len(log.lines(service.store)) < before + 100
+    service.sessions.begin_with_proxy("bob")
+    for _ in range(50):
+        service.create_token(OPERATOR, "bob")

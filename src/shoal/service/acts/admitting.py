@@ -62,6 +62,8 @@ class Admitting(Core):
             scope = sorted(caller.scope)
         if whose == caller.name and caller.datasets is not None:
             datasets = sorted(caller.datasets if datasets is None else caller.datasets & set(datasets))
+        if caller is not OPERATOR:
+            self._rates.take(caller.name, "token")
         with self.store.writing() as rows:
             before = caller.expires if whose == caller.name else ""
             made = self.people.create_token(rows, whose, scope, datasets, days, before)

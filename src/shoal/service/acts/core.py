@@ -41,9 +41,9 @@ class Core:
         self.store = store
         self._bell = bell or Bell()
         self.people = People(store)
-        self.sessions = Sessions(store, self.people)
         self.datasets = DataSets(store)
         self._rates = Rates(limits.rates, buckets or OwnBuckets())
+        self.sessions = Sessions(store, self.people, self._rates)
         self._listeners: dict[str, list[Callable[[], None]]] = {}
         self._lock = threading.Lock()
         self._started = False

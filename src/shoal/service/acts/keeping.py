@@ -80,6 +80,7 @@ class Keeping(Core):
         caller.require("tune")
         with self.store.writing() as rows:
             log.write(rows, caller.name, caller.via, "tune", dataset=name, sql=sql, detail=str(settings))
+        with self.store.reading() as rows:  # the log may be long, and nobody waits for those who read it
             found = rows.all("SELECT line FROM log WHERE line LIKE ?", '%"action":"tune"%')
         about = ("tune", name, log.harmless(sql[: log.LONGEST_SQL]))
         looks = (json.loads(row["line"]) for row in found)

@@ -17,6 +17,7 @@ from shoal.service.people import later, random_id, unknown_caller
 
 if TYPE_CHECKING:
     from shoal.service.people import Caller, People
+    from shoal.service.rates import Rates
     from shoal.service.store import Rows, Store
 
 IDLE_SECONDS = 3600
@@ -36,13 +37,15 @@ class BrowserSession:
 class Sessions:
     """The sessions of a service."""
 
-    def __init__(self, store: Store, people: People) -> None:
+    def __init__(self, store: Store, people: People, rates: Rates) -> None:
         self._store = store
         self._people = people
+        self._rates = rates
 
     def begin_with_token(self, token: str) -> str:
         """The secret of a new session; it can do what the token can, and ends with it."""
         caller = self._people.caller(token, VIA)
+        self._rates.take(caller.name, "sign-in")
         with self._store.writing() as rows:
             return self._begin(rows, caller.name, caller.token)
 
@@ -54,6 +57,7 @@ class Sessions:
     def begin_with_proxy(self, person: str) -> str:
         """The secret of a new session for somebody a proxy names; E_AUTH if they do not exist."""
         self._people.trusted(person, VIA)
+        self._rates.take(person, "sign-in")
         with self._store.writing() as rows:
             return self._begin(rows, person, "", "proxy")
 
