@@ -43,8 +43,8 @@ MOST_HEADERS = 100
 LARGEST_HEADERS = 16 * 1024
 DEEPEST = 20
 LONGEST_NAME = 100
-MOST_NAMES = 100
-"""Unknown hosts that the process log names."""
+MOST_REASONS = 100
+"""Reasons for refusals that the process log has: unknown hosts, requests that a proxy did not send."""
 PROBES = frozenset({"/v1/health", "/v1/ready"})
 """Paths for whoever watches the process, from anywhere."""
 OPEN = PROBES | {"/openapi.json"}
@@ -75,7 +75,7 @@ class Gate:
     proxy: Proxy | None = None
     """The proxy that may name people."""
     _refused: set[str] = field(default_factory=set)
-    """Names under which requests were refused."""
+    """Reasons for refusals that the process log has."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -105,10 +105,14 @@ class Gate:
         if not scope.get("query_string", b"").isascii():
             raise ShoalError("E_USAGE", "An address has ASCII characters only; others are written as %XX.")
         named = None if scope["path"] in PROBES else self._named(scope, headers)
-        if is_page(scope["path"]):
-            await self._sign_in(scope, headers, named)
-        elif scope["path"] not in OPEN:
-            scope.setdefault("state", {})["caller"] = await self._called_by(headers, named)
+        try:
+            await self._admit(scope, headers, named)
+        except ShoalError as error:
+            if named is not None and error.code == "E_AUTH":
+                self._warn(
+                    401, f"the proxy names {named[:LONGEST_NAME]!r}, who has no account here, or another's token"
+                )
+            raise
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 body = await _body(receive)
@@ -118,15 +122,26 @@ class Gate:
             await self._read(headers, body)
         return body
 
+    async def _admit(self, scope: Scope, headers: list[tuple[bytes, bytes]], named: str | None) -> None:
+        """Puts the caller into the scope's state; E_AUTH for whoever needs to be known and is not."""
+        if is_page(scope["path"]):
+            await self._sign_in(scope, headers, named)
+        elif scope["path"] not in OPEN:
+            scope.setdefault("state", {})["caller"] = await self._called_by(headers, named)
+
     def _require_known_host(self, hosts: list[bytes]) -> None:
-        """421 for any other name, and a line of the process log for whoever runs the service: one for each name."""
+        """421 for any other name."""
         if len(hosts) == 1 and _host_of(hosts[0]) in self.hosts:
             return
         name = ", ".join(host.decode("latin-1") for host in hosts)[:LONGEST_NAME]
-        if name not in self._refused and len(self._refused) < MOST_NAMES:
-            self._refused.add(name)
-            _LOGGER.warning("refused (421): the host %r is unknown; --public-url or --allow-host names it", name)
+        self._warn(421, f"the host {name!r} is unknown; --public-url or --allow-host names it")
         raise ShoalError("E_USAGE", WRONG_HOST, hint="Whoever runs it names it: --public-url URL or --allow-host NAME.")
+
+    def _warn(self, status: int, why: str) -> None:
+        """Why somebody was refused, for whoever runs the service: one line of the process log for each reason."""
+        if why and why not in self._refused and len(self._refused) < MOST_REASONS:
+            self._refused.add(why)
+            _LOGGER.warning("refused (%d): %s", status, why)
 
     async def _called_by(self, headers: list[tuple[bytes, bytes]], named: str | None) -> Caller:
         """The caller; a database may take its time, and nobody else waits for that."""
@@ -147,6 +162,7 @@ class Gate:
         if self.proxy is None:
             refuse_names(headers)
             return None
+        self._warn(401, self.proxy.complaint(scope.get("client"), headers))
         return self.proxy.named(scope.get("client"), headers)
 
     def _caller(self, headers: list[tuple[bytes, bytes]], named: str | None) -> Caller:

@@ -65,15 +65,21 @@ class Proxy:
 
     def named(self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]]) -> str | None:
         """The person that the proxy names, None if it names nobody; E_AUTH for anyone who is not the proxy."""
+        if self.complaint(client, headers):
+            raise unknown_caller()
+        names = _values(headers, self.header)
+        return names[0].decode("latin-1") if names else None
+
+    def complaint(self, client: tuple[str, int] | None, headers: list[tuple[bytes, bytes]]) -> str:
+        """Why a request is not believed to come from the proxy, for whoever runs the service; '' if it is."""
+        names, secrets = _values(headers, self.header), _values(headers, SECRET_HEADER)
         if not self._is_from(client):
-            raise unknown_caller()
-        names = [value for name, value in headers if name == self.header]
-        secrets = [value for name, value in headers if name == SECRET_HEADER]
+            return f"{client[0] if client else 'nobody'} is no address of the proxy (--behind-proxy)"
         if not names and not secrets:
-            return None
-        if len(names) != 1 or len(secrets) != 1 or not hmac.compare_digest(secrets[0], self.secret):
-            raise unknown_caller()
-        return names[0].decode("latin-1")
+            return ""
+        if len(secrets) != 1 or not hmac.compare_digest(secrets[0], self.secret):
+            return "it names somebody without the proxy's secret (X-Shoal-Proxy-Secret)"
+        return "" if len(names) == 1 else "the proxy has to name one person (--user-header)"
 
     def _is_from(self, client: tuple[str, int] | None) -> bool:
         try:
@@ -82,6 +88,10 @@ class Proxy:
             return False
         mapped = getattr(address, "ipv4_mapped", None)
         return any((mapped or address) in network for network in self.networks)
+
+
+def _values(headers: list[tuple[bytes, bytes]], wanted: bytes) -> list[bytes]:
+    return [value for name, value in headers if name == wanted]
 
 
 def refuse_names(headers: list[tuple[bytes, bytes]]) -> None:

@@ -126,6 +126,24 @@ async def test_the_first_page_signs_in_whom_the_proxy_names_and_another_name_is_
 
 
 @pytest.mark.anyio
+async def test_whoever_runs_the_service_reads_once_why_a_proxy_was_not_believed(behind, caplog):
+    for _ in range(3):
+        for wrong in (
+            behind(secret=""),
+            behind(secret=SECRET + "x"),
+            behind(address="10.2.0.1"),
+            behind(user="nobody"),
+        ):
+            assert await status(wrong) == 401
+    said = [record.getMessage() for record in caplog.records if "refused" in record.getMessage()]
+    assert len(said) == 3, said
+    assert "without the proxy's secret" in said[0]
+    assert "10.2.0.1 is no address of the proxy" in said[1]
+    assert "the proxy names 'nobody', who has no account here" in said[2]
+    assert SECRET not in caplog.text
+
+
+@pytest.mark.anyio
 async def test_whom_a_proxy_signed_in_signs_out_there(served, secret_file):
     places = {"": None, "/oauth2/sign_out": "/oauth2/sign_out"}
     for known, place in places.items():
