@@ -89,10 +89,12 @@ class DataSets:
         catalog, _ = read_catalog(text)
         source = _absolute(new.source)
         kinds = sorted({t.owner_kind for t in catalog.tables.values() if t.owner_kind is not None})
+        with self._store.reading() as rows:
+            _require_new(rows, new.name)
+        # This may take long, and nobody waits for it to write.
+        Session(open_source(source, catalog), catalog, Ledger.in_memory()).close()
         with self._store.writing() as rows:
-            if rows.one("SELECT name FROM datasets WHERE name = ?", new.name):
-                raise ShoalError("E_USAGE", f"There is a data set '{new.name}' already, or there was one.")
-            Session(open_source(source, catalog), catalog, Ledger.in_memory()).close()
+            _require_new(rows, new.name)
             ledger = self._ledger_for(rows, new, kinds)
             rows.run(
                 "INSERT INTO datasets VALUES (?, ?, ?, ?, ?, ?, 1, ?, '')",
@@ -284,6 +286,11 @@ class DataSets:
                 opened.session.close()
             self._open.clear()
             self._ledgers.clear()
+
+
+def _require_new(rows: Rows, name: str) -> None:
+    if rows.one("SELECT name FROM datasets WHERE name = ?", name):
+        raise ShoalError("E_USAGE", f"There is a data set '{name}' already, or there was one.")
 
 
 def _opened(row: dict[str, Any], ledger: Ledger) -> DataSet:

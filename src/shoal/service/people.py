@@ -30,6 +30,8 @@ SCOPES_OF = {
 }
 SCOPES = frozenset().union(*SCOPES_OF.values())
 PREFIX = "shoal_"
+NOBODYS = frozenset({"everyone", "operator", "service"})
+"""Names that allowances and the log use for others: a line of a user `operator` would look like one of the machine's."""
 DEFAULT_DAYS = 90
 MOST_DAYS = 366
 LINK_SECONDS = 300
@@ -123,7 +125,7 @@ class People:
             raise ShoalError("E_USAGE", "A role is analyst, custodian or auditor.")
         for group in groups:
             checked_name(group, "group")
-        if name == "everyone" or rows.one("SELECT name FROM people WHERE name = ?", name):
+        if name in NOBODYS or rows.one("SELECT name FROM people WHERE name = ?", name):
             raise ShoalError("E_USAGE", f"There is a user '{name}' already, or there was one; names are never reused.")
         known = (json.dumps(sorted(set(roles))), json.dumps(sorted(set(groups))))
         rows.run("INSERT INTO people VALUES (?, ?, ?, ?, '')", name, *known, rows.now())

@@ -85,3 +85,27 @@ def test_what_cannot_be_opened_says_so_to_everybody(error):
     for _ in range(2):
         with pytest.raises(type(error), match=str(error.args[0])[:5]):
             opening.result()
+
+
+def test_everybody_writes_while_a_data_set_is_added_whose_source_takes_long(opened, folder, monkeypatch):
+    """Whoever added it held the lock of the store, and the service's own writers gave up after thirty seconds."""
+    service, open_source, written = opened(start=False), datasets.open_source, []
+
+    def write():
+        with service.store.writing() as rows:
+            written.append(rows.tick())
+
+    def slow(*about):
+        if threading.current_thread() is threading.main_thread():
+            writer = threading.Thread(target=write)
+            writer.start()
+            writer.join(20)
+            assert written
+        return open_source(*about)
+
+    monkeypatch.setattr(datasets, "open_source", slow)
+    new = NewDataSet("other", str(folder), str(folder.parent / "shoal.toml"), budget((1.0, 0.0)), new_people=True)
+    service.add_dataset(OPERATOR, new)
+    with refused("E_USAGE"):
+        service.add_dataset(OPERATOR, new)
+    assert len(written) == 1

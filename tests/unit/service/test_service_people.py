@@ -95,3 +95,9 @@ def test_new_tokens_and_sessions_come_so_fast_and_no_faster(opened):
     service.sessions.begin_with_proxy("bob")
     for _ in range(50):
         service.create_token(OPERATOR, "bob")
+
+
+@pytest.mark.parametrize("name", ["everyone", "operator", "service"])
+def test_nobody_has_a_name_under_which_others_act(opened, name):
+    with refused("E_USAGE"):
+        opened(start=False).add_user(OPERATOR, name, ["analyst"])
