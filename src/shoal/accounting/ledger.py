@@ -258,12 +258,14 @@ class Ledger:
         return settled
 
     def end_request(self, request: str) -> Anchor | None:
-        """End a request's charges that are open, where no run will take them up: they stay charged, and nobody is suspended.
-
-        The anchor of its last charge, None if it has none.
-        """
+        """End a request's open charges, which no run will take up; suspends nobody. The anchor of the last one, if any."""
         sequence: int = self._turns.do(lambda pen: pen.end_request(request))
         return self.anchor_of(sequence) if sequence else None
+
+    def may_run_again(self, request: str) -> bool:
+        """Whether a run of this request with `resume` would charge nothing that was charged before."""
+        with self._looking() as (transaction, head):
+            return Pen(transaction, self._header, head).may_run_again(request)
 
     # --- suspension and other acts of the custodian ---
 
@@ -436,8 +438,6 @@ class Ledger:
         remaining = self.remaining
         left = int(remaining[0] / least_epsilon) if remaining is not None and self.accountant == "basic" else None
         return told_by_failures(self.entries(), self.suspensions(), left)
-
-    # --- continuity ---
 
     def _head(self) -> Head:
         with self._looking() as (_, head):

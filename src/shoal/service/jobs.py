@@ -259,8 +259,10 @@ def left(rows: Rows, held: Collection[str], *, at_start: bool) -> list[Job]:
 
 
 def wait_again(rows: Rows, identifier: str) -> None:
-    """Back to the queue."""
-    rows.run("UPDATE jobs SET state = 'waiting', process = '', leader = '' WHERE id = ?", identifier)
+    """Back to the queue, for its last run."""
+    rows.run(
+        "UPDATE jobs SET state = 'waiting', process = '', leader = '', runs = ? WHERE id = ?", MOST_RUNS - 1, identifier
+    )
 
 
 def run_again(rows: Rows, identifier: str) -> None:

@@ -84,6 +84,8 @@ class Slots:
         self._ended = threading.Event()
         self._held: set[str] = set()
         """Jobs in slots here, also those that were cancelled meanwhile; one is added in the transaction that takes it."""
+        self._unbegun: set[str] = set()
+        """Jobs whose second run here found no ledger to take up their charge in."""
         processors = Processors(limits.number_of_places)
         self.runners = [Hired(share, processors) for _ in range(limits.number_of_slots)]
         self._threads = [
@@ -225,7 +227,7 @@ class Slots:
 
     def recover(self, *, at_start: bool = False) -> None:
         """What was left without an end, by dead processes or by this one, ends or runs once more."""
-        for identifier in recover(self._store, self._datasets, self._held, at_start=at_start):
+        for identifier in recover(self._store, self._datasets, self._held, self._unbegun, at_start=at_start):
             self._changed(identifier)
         self._idle.call_all()
 
@@ -350,8 +352,12 @@ class Slots:
     def _refused(self, job: Job, error: ShoalError, dataset: DataSet | None, desk: Desk | None, ladder: Ladder) -> None:
         charge = desk.charge if desk is not None else 0
         anchor = None if desk is None else desk.anchor
-        if charge and error.code == "E_LEDGER" and desk is not None and not desk.resumed:
-            _LOGGER.warning("job %s: its end could not be written in its first run", job.id)
+        if error.code == "E_LEDGER" and (
+            (desk is not None and charge and not desk.resumed) or (not charge and job.runs > 1)
+        ):
+            _LOGGER.warning("job %s: the ledger could not be written", job.id)
+            if not charge:
+                self._unbegun.add(job.id)
             return  # nothing was shown: `recover` lets it run once more, when the store can be written again
         ledger = None if dataset is None else dataset.ledger_name
         if not charge and job.runs > 1:

@@ -218,6 +218,30 @@ def test_a_charged_run_whose_end_the_ledger_did_not_take_runs_once_more_under_it
     assert ask(service, "ann", counting(0.2)).state == "answered"
 
 
+@pytest.mark.parametrize("noted", [False, True])
+def test_a_second_run_that_finds_no_ledger_does_not_count(opened, monkeypatch, noted):
+    """As when the machine of the database starts again after that of the service; `noted`: it was taken up, and nobody was told."""
+    first = opened(start=False)
+    job = left_by_a_dead_process(first)
+    soon_left(monkeypatch)
+    reserve, lost = Ledger.reserve, []
+
+    def lost_twice(self, *args, **options):
+        if len(lost) < 2:
+            lost.append(options["resume"])
+            if noted and len(lost) == 1:
+                reserve(self, *args, **options)
+            raise shoal.ShoalError("E_LEDGER", "The database with the ledger cannot be reached.")
+        return reserve(self, *args, **options)
+
+    monkeypatch.setattr(Ledger, "reserve", lost_twice)
+    second = opened()
+    ended = second.wait(job.id, 60)
+    assert spent(second) == Fraction(1, 10)
+    assert (ended.state, ended.charged, lost[0]) == ("failed" if noted else "answered", True, True)
+    assert second._slots._unbegun == set()
+
+
 def test_a_run_whose_end_the_store_did_not_take_is_answered_once_it_can_be_written(opened, monkeypatch):
     """A slot here had given it up, and this process said that it ran, for as long as it lived."""
     service = opened(start=False)

@@ -213,6 +213,11 @@ class Pen:
                 self.settle(spend, "failure", why=CANCELLED)
         return spends[-1] if spends else 0
 
+    def may_run_again(self, request: str) -> bool:
+        """Whether each spend of a request has ended, or may still be taken up."""
+        spends = self.transaction.spends_with_request(request)
+        return all(self.transaction.end_of(spend) is not None or self._may_be_resumed(spend) for spend in spends)
+
     def bury(self, user: str) -> None:
         """End the user's runs whose process is surely gone. A first run that may be resumed is left.
 
