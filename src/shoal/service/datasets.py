@@ -18,10 +18,10 @@ from shoal.catalog import Catalog
 from shoal.engines.sources import open_source
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
-from shoal.service.openings import NotYetError, Opening
 from shoal.service.people import checked_name, not_found
 from shoal.service.questions import checked_answer_time
 from shoal.service.runners.errand import Place
+from shoal.service.upkeep.openings import NotYetError, Opening
 from shoal.session import Session
 
 if TYPE_CHECKING:

@@ -21,15 +21,15 @@ from shoal.service import allowances, jobs, log
 from shoal.service.acts.planned import Asked
 from shoal.service.datasets import not_open
 from shoal.service.desk import Desk, Ladder
-from shoal.service.endings import changed_meanwhile, ended_by_death, internal, log_charge, not_written
 from shoal.service.people import later, not_found
-from shoal.service.recovery import end_open_charge, recover
 from shoal.service.runners import nursery
 from shoal.service.runners.bells import A_JOB_WAITS
 from shoal.service.runners.errand import Errand, facts_of
 from shoal.service.runners.hired import Died, Hired, TooLong
 from shoal.service.runners.idle import Idle
 from shoal.service.runners.processors import Processors
+from shoal.service.upkeep.endings import changed_meanwhile, ended_by_death, internal, log_charge, not_written
+from shoal.service.upkeep.recovery import end_open_charge, recover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -12,11 +12,12 @@ from service_shop import counting
 
 from shoal.errors import ShoalError
 from shoal.params import budget
-from shoal.service import datasets, openings
+from shoal.service import datasets
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
-from shoal.service.openings import NotYetError, Opening
 from shoal.service.service import OPERATOR
+from shoal.service.upkeep import openings
+from shoal.service.upkeep.openings import NotYetError, Opening
 
 
 @pytest.fixture

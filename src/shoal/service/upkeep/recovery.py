@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from shoal.service import jobs
-from shoal.service.endings import ended_by_death, log_charge
+from shoal.service.upkeep.endings import ended_by_death, log_charge
 
 if TYPE_CHECKING:
     from collections.abc import Collection
