@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 
@@ -257,3 +258,16 @@ def test_a_question_that_waits_when_its_allowance_is_withdrawn_is_refused_and_fr
     service.start()
     ended = service.wait(job.id, 60)
     assert (ended.state, ended.error["code"], ended.charged, spent(service)) == ("failed", "E_NOT_FOUND", False, 0)
+
+
+def test_whoever_may_ask_reads_what_they_asked_for_and_nothing_else(service):
+    """A program that waits for a long answer fetches it when its job has ended."""
+    ann, bob = (replace(caller(service, name), scope=frozenset({"query"})) for name in ("ann", "bob"))
+    job = service.ask(ann, "visits", Question(counting()))
+    answer = service.wait(job.id, 60).answer
+    assert service.answer(ann, answer)[0]["id"] == answer
+    for reader, wanted in ((bob, answer), (ann, "a_nothing"), (replace(ann, scope=frozenset({"explain"})), answer)):
+        with refused("E_FORBIDDEN"):
+            service.answer(reader, wanted)
+    assert service.ask(bob, "visits", Question(counting())).answer == answer
+    assert service.answer(bob, answer)[0]["id"] == answer
