@@ -7,7 +7,7 @@ import threading
 from dataclasses import replace
 
 import pytest
-from service_calls import ask, refused
+from service_calls import ask, caller, refused
 from service_shop import counting
 
 from shoal.errors import ShoalError
@@ -110,3 +110,17 @@ def test_everybody_writes_while_a_data_set_is_added_whose_source_takes_long(open
     with refused("E_USAGE"):
         service.add_dataset(OPERATOR, new)
     assert len(written) == 1
+
+
+def away(folder):
+    """The source cannot be opened any more."""
+    (folder / "visits.parquet").rename(folder / "elsewhere")
+
+
+def test_an_allowance_can_be_withdrawn_while_the_source_is_away(opened, folder):
+    opened(start=False)
+    away(folder)
+    service = opened(start=False)
+    service.withdraw(caller(service, "carla"), "visits", "group:research")
+    with refused("E_NOT_FOUND"):
+        service.explain(caller(service, "ann"), "visits", counting())

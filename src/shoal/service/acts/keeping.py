@@ -36,7 +36,7 @@ class Keeping(Core):
 
     @staticmethod
     def _keeps(caller: Caller, name: str) -> None:
-        """Not through `_dataset`: a data set that cannot be opened can be refreshed and retired."""
+        """Not through `_dataset`: a data set that cannot be opened can be refreshed, retired, and taken from people."""
         caller.require("admin")
         if not caller.reaches(name):
             raise not_found("data set")
@@ -102,8 +102,7 @@ class Keeping(Core):
 
     def withdraw(self, caller: Caller, dataset: str, to: str, per: str = "ever") -> None:
         """An allowance ends; whoever has no other no longer sees the data set, and what they asked and still waits is refused."""
-        caller.require("admin")
-        self._dataset(caller, dataset)
+        self._keeps(caller, dataset)
         with self.store.writing() as rows:
             allowances.withdraw(rows, dataset, to, per)
             detail = json.dumps({"to": to, "per": per}, sort_keys=True)
