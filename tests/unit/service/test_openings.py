@@ -10,6 +10,7 @@ import pytest
 from service_calls import ask, caller, refused
 from service_shop import counting
 
+from shoal.cli.serving.serve import prepare
 from shoal.errors import ShoalError
 from shoal.params import budget
 from shoal.service import datasets
@@ -124,3 +125,12 @@ def test_an_allowance_can_be_withdrawn_while_the_source_is_away(opened, folder):
     service.withdraw(caller(service, "carla"), "visits", "group:research")
     with refused("E_NOT_FOUND"):
         service.explain(caller(service, "ann"), "visits", counting())
+
+
+def test_a_service_starts_again_while_the_source_is_away(tmp_path, folder, capsys):
+    """It was opened for the sake of a word about its budget, which the ledger knows."""
+    named = (tmp_path / "home", str(folder), folder.parent / "shoal.toml")
+    prepare(*named, "3,1e-5", None, quiet=False)
+    away(folder)
+    prepare(*named, "4,1e-5", None, quiet=False)
+    assert "keeps its budget (epsilon 3, delta 1e-05)" in capsys.readouterr().err

@@ -147,7 +147,8 @@ def prepare(
                     raise ShoalError("E_USAGE", "A new data set needs a budget.", hint="Write --budget 3,1e-5.")
                 service.add_dataset(OPERATOR, NewDataSet(name, source, str(catalog), parse_budget(budget, "--budget")))
             elif budget is not None and not quiet:
-                note_other_budget(name, parse_budget(budget, "--budget"), service.datasets.get(name).ledger.budget)
+                ledger = service.datasets.ledger(service.datasets.ledger_of(name))  # its source need not be there yet
+                note_other_budget(name, parse_budget(budget, "--budget"), ledger.budget)
         if not service.datasets.names():
             raise ShoalError(
                 "E_USAGE", "There is nothing to serve.", hint="Name a folder, or use: shoal service dataset add"
