@@ -13,7 +13,7 @@ from shoal.accounting.spending.report_data import amounts
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.params import Budget
-from shoal.service.people import checked_name, not_found
+from shoal.service.people import checked_name, known_person, not_found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -93,12 +93,20 @@ def withdraw(rows: Rows, dataset: str, to: str, per: str) -> None:
 
 def grants(store: Store, dataset: str) -> tuple[Grant, ...]:
     """Every allowance of a data set."""
+    return store.known(("allowances", dataset), lambda rows: _stored(rows, dataset))
 
-    def read(rows: Rows) -> tuple[Grant, ...]:
-        found = rows.all("SELECT * FROM allowances WHERE dataset = ? ORDER BY whom, per", dataset)
-        return tuple(map(_grant, found))
 
-    return store.known(("allowances", dataset), read)
+def may_still_ask(rows: Rows, dataset: str, person: str) -> bool:
+    """Whether somebody who asked may ask now, too: nobody retired them, and an allowance is left."""
+    caller = known_person(rows, person, "")
+    if caller is None:
+        return False
+    return caller.is_custodian or any(grant.applies_to(caller) for grant in _stored(rows, dataset))
+
+
+def _stored(rows: Rows, dataset: str) -> tuple[Grant, ...]:
+    found = rows.all("SELECT * FROM allowances WHERE dataset = ? ORDER BY whom, per", dataset)
+    return tuple(map(_grant, found))
 
 
 def _grant(row: dict[str, Any]) -> Grant:

@@ -299,6 +299,11 @@ def followers(rows: Rows, identifier: str) -> list[Job]:
     return [read(row) for row in found]
 
 
+def on_its_own(rows: Rows, identifier: str) -> None:
+    """A follower that waits for a slot now, not for the answer of another job."""
+    rows.run("UPDATE jobs SET leader = '' WHERE id = ?", identifier)
+
+
 def promote(rows: Rows, identifier: str) -> None:
     """A job ended without an answer: its first follower with the earliest reply time runs, and the others follow that one."""
     waiting = sorted(followers(rows, identifier), key=_reply_after)

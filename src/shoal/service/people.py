@@ -244,15 +244,10 @@ class People:
 
     def trusted(self, name: str, via: str) -> Caller:
         """Somebody named by the machine's operator or by a trusted proxy."""
-        found = self._store.known(
-            ("person", name),
-            lambda rows: rows.one("SELECT roles, groups FROM people WHERE name = ? AND retired = ''", name),
-        )
+        found = self._store.known(("person", name), lambda rows: _person(rows, name))
         if found is None:
             raise unknown_caller()
-        roles = frozenset(json.loads(found["roles"]))
-        scope = frozenset().union(*(SCOPES_OF[role] for role in roles))
-        return Caller(name, roles, frozenset(json.loads(found["groups"])), scope, None, "", via)
+        return _person_as_caller(name, found, via)
 
     # ---- links that sign in once ---------------------------------------------------------------------------------
 
@@ -275,6 +270,22 @@ class People:
             raise unknown_caller()
         rows.run("UPDATE links SET used = ? WHERE sha256 = ?", now, _digest(secret))
         return str(found["person"])
+
+
+def known_person(rows: Rows, name: str, via: str) -> Caller | None:
+    """The same inside a transaction; None for whoever was retired."""
+    found = _person(rows, name)
+    return None if found is None else _person_as_caller(name, found, via)
+
+
+def _person(rows: Rows, name: str) -> dict[str, Any] | None:
+    return rows.one("SELECT roles, groups FROM people WHERE name = ? AND retired = ''", name)
+
+
+def _person_as_caller(name: str, found: dict[str, Any], via: str) -> Caller:
+    roles = frozenset(json.loads(found["roles"]))
+    scope = frozenset().union(*(SCOPES_OF[role] for role in roles))
+    return Caller(name, roles, frozenset(json.loads(found["groups"])), scope, None, "", via)
 
 
 def _caller(found: dict[str, Any], via: str) -> Caller:

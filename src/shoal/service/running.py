@@ -335,6 +335,9 @@ class Slots:
                 outcome = "answered" if desk.charge or not desk.replayed else "replayed"
                 log_charge(rows, job, dataset.ledger_name, charge, outcome, digest)
             for follower in jobs.followers(rows, job.id):
+                if not _may_have(rows, follower, job, dataset):
+                    jobs.on_its_own(rows, follower.id)
+                    continue
                 jobs.end(rows, follower.id, "answered", answer=answer)
                 log.write(
                     *(rows, follower.person, follower.via, "query"),
@@ -395,6 +398,13 @@ class Slots:
     def _tell(self, touched: list[str]) -> None:
         for identifier in touched:
             self._changed(identifier)
+
+
+def _may_have(rows: Rows, follower: Job, job: Job, dataset: DataSet) -> bool:
+    """Whether the answer of a job is still for whoever waits behind it. If not, theirs runs, or is refused, as any other."""
+    if follower.person != job.person and not dataset.share_answers:
+        return False  # answers were shared when they asked
+    return allowances.may_still_ask(rows, job.dataset, follower.person)
 
 
 def _ended(desk: Desk | None, error: ShoalError) -> ShoalError:

@@ -271,3 +271,32 @@ def test_whoever_may_ask_reads_what_they_asked_for_and_nothing_else(service):
             service.answer(reader, wanted)
     assert service.ask(bob, "visits", Question(counting())).answer == answer
     assert service.answer(bob, answer)[0]["id"] == answer
+
+
+def test_whoever_waits_behind_the_same_question_needs_an_allowance_when_it_is_answered(opened):
+    service = opened(start=False)
+    for name in ("ann", "bob", "carla"):
+        service.allow(OPERATOR, Grant("visits", name))
+    service.withdraw(OPERATOR, "visits", "group:research")
+    asked = {
+        name: service.ask(caller(service, name), "visits", Question(counting())) for name in ("ann", "bob", "carla")
+    }
+    assert {name: bool(job.leader) for name, job in asked.items()} == {"ann": False, "bob": True, "carla": True}
+    for name in ("bob", "carla"):
+        service.withdraw(OPERATOR, "visits", name)
+    service.start()
+    ended = {name: service.wait(job.id, 60) for name, job in asked.items()}
+    assert {name: job.state for name, job in ended.items()} == {"ann": "answered", "bob": "failed", "carla": "answered"}
+    assert (ended["bob"].error["code"], ended["bob"].charged) == ("E_NOT_FOUND", False)
+    assert (ended["carla"].answer, spent(service)) == (ended["ann"].answer, Fraction(1, 10))
+
+
+def test_whoever_waits_behind_the_same_question_when_answers_cease_to_be_shared_gets_their_own(opened, folder):
+    service = opened(start=False)
+    asked = [service.ask(caller(service, name), "visits", Question(counting())) for name in ("ann", "bob")]
+    (folder.parent / "shoal.toml").write_text(CATALOG + "[service]\nshare_answers = false\n")
+    service.refresh(OPERATOR, "visits")
+    service.start()
+    first, second = (service.wait(job.id, 60) for job in asked)
+    assert (first.state, second.state, first.answer == second.answer) == ("answered", "answered", False)
+    assert (second.charged, spent(service)) == (True, Fraction(1, 5))
