@@ -195,6 +195,11 @@ class DataSets:
             known = known if opening.version >= version else None
         return known
 
+    def is_awaited(self, name: str) -> bool:
+        """Whether it can be queried as soon as it is open."""
+        version = self.versions().get(name)
+        return version is not None and self._known(name, version) is None
+
     def _row(self, name: str) -> dict[str, Any]:
         found = self._store.known(
             ("data set", name),

@@ -243,9 +243,10 @@ def renew(rows: Rows, held: Collection[str]) -> None:
         rows.run(f"UPDATE jobs SET lease = ? WHERE id IN ({places}) AND process = ?", lease, *held, this_process())
 
 
-def left(rows: Rows, held: Collection[str], *, at_start: bool) -> list[Job]:
+def left(rows: Rows, held: Collection[str], given_up: Collection[str] = (), *, at_start: bool) -> list[Job]:
     """Jobs that no slot has any more: neither those of this process, nor one of a process that lives and was not silent for long.
 
+    `given_up`: those that this process says are left, whatever their lease, which keeps other processes from them.
     Also cancelled ones: at a start all of them, later those that others wait behind.
     """
     found = rows.all(
@@ -255,13 +256,21 @@ def left(rows: Rows, held: Collection[str], *, at_start: bool) -> list[Job]:
     )
     now = rows.now()
     asked = (job for job in map(read, found) if job.id not in held)
-    return [job for job in asked if not job.process or is_gone(job.process) or job.lease < now]
+    return [job for job in asked if job.id in given_up or not job.process or is_gone(job.process) or job.lease < now]
 
 
 def wait_again(rows: Rows, identifier: str) -> None:
     """Back to the queue, for its last run."""
     rows.run(
         "UPDATE jobs SET state = 'waiting', process = '', leader = '', runs = ? WHERE id = ?", MOST_RUNS - 1, identifier
+    )
+
+
+def uncount(rows: Rows, identifier: str) -> None:
+    """Its second run here took up no charge, and does not count: whichever process takes it runs it as if there had been none."""
+    rows.run(
+        "UPDATE jobs SET runs = ? WHERE id = ? AND state = 'running' AND process = ?",
+        *(MOST_RUNS - 1, identifier, this_process()),
     )
 
 

@@ -85,7 +85,7 @@ class Slots:
         self._held: set[str] = set()
         """Jobs in slots here, also those that were cancelled meanwhile; one is added in the transaction that takes it."""
         self._unbegun: set[str] = set()
-        """Jobs whose second run here found no ledger to take up their charge in."""
+        """Jobs whose second run here found no ledger to take up their charge in, or no data."""
         processors = Processors(limits.number_of_places)
         self.runners = [Hired(share, processors) for _ in range(limits.number_of_slots)]
         self._threads = [
@@ -207,7 +207,8 @@ class Slots:
             self._held.discard(job.id)
 
     def _beat(self) -> None:
-        due = time.monotonic() + HEARTBEAT_SECONDS
+        renewed = trusted = time.monotonic()
+        due = renewed + HEARTBEAT_SECONDS
         while not self._ended.wait(KEEP_SECONDS):
             with suppress(ShoalError):
                 self._store.keep()
@@ -215,8 +216,14 @@ class Slots:
                     due = time.monotonic() + HEARTBEAT_SECONDS
                     remove_left_behind()
                     with self._store.writing() as rows:
-                        jobs.renew(rows, tuple(self._held))
-                    self.recover()
+                        jobs.renew(rows, tuple(self._held | self._unbegun))
+                    before, renewed = renewed, time.monotonic()
+                    if (
+                        renewed - before > jobs.LEASE_SECONDS - HEARTBEAT_SECONDS
+                    ):  # cut off from the store, as others may be:
+                        trusted = renewed + jobs.LEASE_SECONDS  # they have that long to say that they live
+                    if renewed >= trusted:
+                        self.recover()
 
     def _keep_planners(self) -> None:
         """In its own thread: opening a source may take long, and neither jobs nor the heartbeat may wait for it."""
@@ -355,13 +362,9 @@ class Slots:
     def _refused(self, job: Job, error: ShoalError, dataset: DataSet | None, desk: Desk | None, ladder: Ladder) -> None:
         charge = desk.charge if desk is not None else 0
         anchor = None if desk is None else desk.anchor
-        if error.code == "E_LEDGER" and (
-            (desk is not None and charge and not desk.resumed) or (not charge and job.runs > 1)
-        ):
-            _LOGGER.warning("job %s: the ledger could not be written", job.id)
-            if not charge:
-                self._unbegun.add(job.id)
-            return  # nothing was shown: `recover` lets it run once more, when the store can be written again
+        if self._is_left(job, error, desk):
+            _LOGGER.warning("job %s: it is left for later, %s", job.id, error.code)
+            return
         ledger = None if dataset is None else dataset.ledger_name
         if not charge and job.runs > 1:
             ledger, anchor = end_open_charge(self._datasets, job)
@@ -376,6 +379,18 @@ class Slots:
             self._note_late(job, dataset, desk, ladder)
         self._tell([job.id])
         self.wake()
+
+    def _is_left(self, job: Job, error: ShoalError, desk: Desk | None) -> bool:
+        """Whether nothing was shown, and `recover` lets it run once more, when ledger and source can be reached again."""
+        if desk is not None and desk.charge:
+            return error.code == "E_LEDGER" and not desk.resumed
+        if job.runs == 1 or error.code not in {"E_LEDGER", "E_SOURCE"}:
+            return False
+        if error.code == "E_SOURCE":  # for sure before it took up its charge
+            with suppress(ShoalError), self._store.writing() as rows:
+                jobs.uncount(rows, job.id)
+        self._unbegun.add(job.id)
+        return True
 
     def _note_late(self, job: Job, dataset: DataSet, desk: Desk, ladder: Ladder) -> None:
         """A reply that misses its time is a surprise; the third in thirty days suspends."""

@@ -18,6 +18,7 @@ from shoal.accounting.ledger import Ledger, Reservation
 from shoal.accounting.spending.asking import Request
 from shoal.params import Budget, budget
 from shoal.service import jobs, log, running
+from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
 from shoal.service.desk import Desk, Ladder
 from shoal.service.questions import Question
@@ -359,3 +360,112 @@ def test_a_cancelled_run_whose_process_died_ends_like_one_that_lived(tmp_path):
             desk.reserve(tenth, **asked, resume=True) if died else charge.commit(b"rows")
         states.append((ledger.entries()[-1].state, ledger.is_suspended("eve")))
     assert states == [("cancelled", False)] * 2
+
+
+@pytest.mark.parametrize("dies", ["before its answer", "after it"])
+def test_a_charged_run_that_was_cut_short_waits_for_its_source_even_across_a_restart(opened, folder, monkeypatch, dies):
+    """After a power failure a service may start before the database with the data does: what was charged was lost."""
+    first = opened(start=dies == "after it")
+    if dies == "after it":
+        lost = []
+        monkeypatch.setattr(first._slots, "_answered", lambda *about: lost.append(about))
+        job = first.ask(caller(first, "ann"), "visits", Question(counting()), "k")
+        until(lambda: lost)
+        first.close(5.0)
+    else:
+        job = left_by_a_dead_process(first)
+    monkeypatch.setattr(running, "HEARTBEAT_SECONDS", 0.0)
+    (folder / "visits.parquet").rename(folder / "away")
+    for _ in range(2):
+        service = opened(start=False)
+        with service.store.writing() as rows:
+            rows.run("UPDATE jobs SET process = 'nobody 1 1', lease = ''")
+        service.start()
+        until(lambda: service._slots._unbegun and not service._slots._held)  # noqa: B023 - called here
+        assert service.wait(job.id, 0).state == "running"
+        service.close(5.0)
+    service = opened(start=False)
+    with service.store.writing() as rows:
+        rows.run("UPDATE jobs SET process = 'nobody 1 1', lease = ''")
+    service.start()
+    until(lambda: service._slots._unbegun and not service._slots._held)
+    (folder / "away").rename(folder / "visits.parquet")
+    ended = service.wait(job.id, 60)
+    assert (ended.state, ended.charged, spent(service)) == ("answered", True, Fraction(1, 10))
+    assert (ended.answer, service._slots._unbegun) == (jobs.answer_id(job.id), set())
+
+
+def test_a_second_run_that_waits_for_its_ledger_is_left_to_the_process_that_knows(opened, monkeypatch):
+    """Whichever process looked first said that it had failed, and one of two came too early."""
+    first = opened(start=False)
+    job = left_by_a_dead_process(first)
+    monkeypatch.setattr(running, "HEARTBEAT_SECONDS", 0.0)
+    reserve, lost, away = Ledger.reserve, [], threading.Event()
+
+    def lost_once(self, *args, **options):
+        if not lost:
+            lost.append(away.set())
+            raise shoal.ShoalError("E_LEDGER", "The database with the ledger cannot be reached.")
+        return reserve(self, *args, **options)
+
+    service, other = opened(start=False), opened(start=False)
+    monkeypatch.setattr(Ledger, "reserve", lost_once)
+    monkeypatch.setattr(service.datasets, "is_awaited", lambda _: away.is_set())
+    service.start()
+    until(lambda: service._slots._unbegun and not service._slots._held)
+    with other.store.writing() as rows:
+        rows.run("UPDATE jobs SET lease = ''")
+    until(lambda: service.wait(job.id, 0).lease)
+    other._slots.recover()
+    assert other.wait(job.id, 0).state == "running"
+    away.clear()
+    ended = service.wait(job.id, 60)
+    assert (ended.state, spent(service)) == ("answered", Fraction(1, 10))
+
+
+def test_whoever_was_cut_off_from_the_store_gives_others_time_to_say_that_they_live(opened, monkeypatch):
+    """They were cut off, too: their runs were taken from them, or ended as if they had died."""
+    for module, name, seconds in ((jobs, "LEASE", 3), (running, "HEARTBEAT", 0.5), (running, "KEEP", 0.05)):
+        monkeypatch.setattr(module, f"{name}_SECONDS", seconds)
+    service, other = opened(), opened(start=False)
+    keep, down, beats, renew = service.store.keep, threading.Event(), [], jobs.renew
+    monkeypatch.setattr(jobs, "renew", lambda *about: beats.append(1) or renew(*about))
+
+    def lost():
+        if down.is_set():
+            raise unusable("cannot be reached")
+        keep()
+
+    monkeypatch.setattr(service.store, "keep", lost)
+    down.set()
+    service._slots._ending = True  # its slots take nothing
+    job = left_by_a_dead_process(other)
+    time.sleep(3.5)
+    beats.clear()
+    down.clear()
+    until(lambda: len(beats) > 1)
+    assert other.wait(job.id, 0).state == "running"
+
+
+def test_a_ledger_that_cannot_be_written_keeps_no_other_jobs_from_their_end(opened, folder, monkeypatch):
+    first = opened(start=False)
+    new = NewDataSet("more", str(folder), str(folder.parent / "shoal.toml"), budget((2.0, 1e-5)))
+    first.add_dataset(OPERATOR, replace(new, new_people=True))
+    first.allow(OPERATOR, Grant("more", "everyone"))
+    behind = {}
+    for name in ("more", "visits"):
+        leader = first.ask(caller(first, "ann"), name, Question(counting()), name)
+        with first.store.writing() as rows:
+            jobs.take_next(rows)
+            rows.run("UPDATE jobs SET process = 'nobody 1 1', lease = '' WHERE id = ?", leader.id)
+        behind[name] = first.ask(caller(first, "bob"), name, Question(counting()))
+        first.cancel(caller(first, "ann"), leader.id)
+    second = opened(start=False)
+
+    def damaged(_):
+        raise shoal.ShoalError("E_LEDGER", "The ledger is damaged.")
+
+    monkeypatch.setattr(second.datasets.ledger("more"), "end_request", damaged)
+    second.start()
+    assert second.wait(behind["visits"].id, 60).state == "answered"
+    assert second.wait(behind["more"].id, 0).state == "waiting"

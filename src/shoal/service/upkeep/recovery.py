@@ -5,8 +5,10 @@ A job is left if no slot has it: its process is gone or silent, or its slot here
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from shoal.errors import ShoalError
 from shoal.service import jobs
 from shoal.service.upkeep.endings import ended_by_death, log_charge
 
@@ -22,16 +24,18 @@ if TYPE_CHECKING:
 def recover(store: Store, datasets: DataSets, held: Collection[str], unbegun: set[str], *, at_start: bool) -> list[str]:
     """Jobs that were left run once more under the same charge; a second time ends them, charged. Returns those that ended.
 
-    A second run that is `unbegun` took up no charge, and does not count. A cancelled job whose run was left is at its end: its
-    charge ends, and the first of those who wait for its answer runs.
+    A second run that is `unbegun` took up no charge, and does not count: it waits for its ledger and its source. A cancelled job
+    whose run was left is at its end: its charge ends, and the first of those who wait for its answer runs.
     """
     ended, cancelled = [], []
-    again = _may_run_again(store, datasets, unbegun)
+    again = _decided(store, datasets, unbegun)
     with store.writing() as rows:
-        for job in jobs.left(rows, held, at_start=at_start):
+        for job in jobs.left(rows, held, again, at_start=at_start):
             if job.state == "cancelled":
                 cancelled.append(job)
-            elif job.runs < jobs.MOST_RUNS or job.id in again:
+            elif job.id in unbegun and job.id not in again:
+                continue
+            elif again.get(job.id, job.runs < jobs.MOST_RUNS):
                 jobs.wait_again(rows, job.id)
                 unbegun.discard(job.id)
             else:
@@ -41,23 +45,34 @@ def recover(store: Store, datasets: DataSets, held: Collection[str], unbegun: se
                 unbegun.discard(job.id)
                 ended.append(job.id)
     for job in cancelled:  # outside of the transaction: a ledger has its own
-        ledger, anchor = end_open_charge(datasets, job)
-        with store.writing() as rows:
-            if anchor is not None:
-                log_charge(rows, job, ledger, anchor, "cancelled")
-            jobs.end(rows, job.id, "cancelled")
-            jobs.promote(rows, job.id)
+        with suppress(ShoalError):  # one that cannot be written keeps nobody from the others
+            _end_cancelled(store, datasets, job)
     return ended
 
 
-def _may_run_again(store: Store, datasets: DataSets, unbegun: set[str]) -> set[str]:
-    """A charge is taken up once: where that was noted, though nobody was told so, it is over."""
+def _end_cancelled(store: Store, datasets: DataSets, job: Job) -> None:
+    ledger, anchor = end_open_charge(datasets, job)
+    with store.writing() as rows:
+        if anchor is not None:
+            log_charge(rows, job, ledger, anchor, "cancelled")
+        jobs.end(rows, job.id, "cancelled")
+        jobs.promote(rows, job.id)
+
+
+def _decided(store: Store, datasets: DataSets, unbegun: set[str]) -> dict[str, bool]:
+    """Which of them run again. A charge is taken up once: where that was noted, though nobody was told so, it is over.
+
+    Not among them: those whose ledger or source cannot be reached yet.
+    """
     with store.reading() as rows:
         found = [jobs.get(rows, identifier) for identifier in tuple(unbegun)]
     unbegun.difference_update(job.id for job in found if job.ended)
-    asked = [job for job in found if not job.ended]
-    ledgers = {job.id: datasets.ledger(datasets.ledger_of(job.dataset)) for job in asked}
-    return {job.id for job in asked if ledgers[job.id].may_run_again(job.request)}
+    again = {}
+    for job in found:
+        with suppress(ShoalError):
+            if not job.ended and not datasets.is_awaited(job.dataset):
+                again[job.id] = datasets.ledger(datasets.ledger_of(job.dataset)).may_run_again(job.request)
+    return again
 
 
 def end_open_charge(datasets: DataSets, job: Job) -> tuple[str, Anchor | None]:
