@@ -81,6 +81,12 @@ def write(
         rows.run("INSERT INTO logged_charges VALUES (?, ?, ?) ON CONFLICT DO NOTHING", ledger, *charge)
 
 
+def has_charge(rows: Rows, ledger: str, charge: int) -> bool:
+    """Whether a charge has its line; whoever writes one asks in the same transaction."""
+    found = rows.one("SELECT charge FROM logged_charges WHERE ledger = ? AND charge = ?", ledger, charge)
+    return found is not None
+
+
 def _identity(rows: Rows) -> str:
     return str(rows.all("SELECT value FROM identity")[0]["value"])
 

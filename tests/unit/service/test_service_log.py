@@ -138,3 +138,14 @@ def test_explanations_are_counted_in_batches_and_none_is_lost(opened):
 def test_what_is_no_anchor_is_not_taken_for_a_log_that_was_changed(service, noted):
     with refused("E_USAGE"):
         log.verify(log.export(service.store), noted)
+
+
+def test_a_charge_that_is_logged_while_another_process_looks_for_missing_lines_has_one(opened, monkeypatch):
+    """Each command of `shoal service` looks for them, also beside a service that runs."""
+    service, other = opened(), opened(start=False)
+    ledger = other.datasets.ledger("visits")
+    ended = ledger.ended
+    monkeypatch.setattr(ledger, "ended", lambda: ask(service, "ann", counting()) and ended())
+    other._write_missing_lines()
+    lines = [line for line in log.lines(service.store) if line["charge"]]
+    assert [(line["outcome"], line["via"]) for line in lines] == [("answered", "test")]

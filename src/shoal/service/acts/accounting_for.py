@@ -94,6 +94,8 @@ class AccountingFor(Core):
             for start in range(0, len(missing), LINES_AT_ONCE):
                 with self.store.writing() as rows:
                     for entry in missing[start : start + LINES_AT_ONCE]:
+                        if log.has_charge(rows, name, entry.sequence):
+                            continue  # a process that runs has written it since
                         log.write(
                             *(rows, entry.user, "ledger", "query"),
                             outcome=entry.state,

@@ -21,9 +21,7 @@ def log_charge(
     digest: str | None = None,
 ) -> None:
     """The log line for the end of a job; each charge has one line, whoever wrote it."""
-    if charge is not None and rows.one(
-        "SELECT charge FROM logged_charges WHERE ledger = ? AND charge = ?", ledger, charge[0]
-    ):
+    if charge is not None and ledger is not None and log.has_charge(rows, ledger, charge[0]):
         return
     log.write(
         *(rows, job.person, job.via, "query"),
