@@ -16,6 +16,7 @@ from shoal.params import budget
 from shoal.service import datasets
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
+from shoal.service.questions import Question
 from shoal.service.service import OPERATOR
 from shoal.service.upkeep import openings
 from shoal.service.upkeep.openings import NotYetError, Opening
@@ -57,6 +58,24 @@ def test_a_source_that_hangs_keeps_nobody_from_other_data_sets(opened, folder, h
     monkeypatch.setattr(openings, "PATIENCE_SECONDS", 60.0)
     assert service.datasets.get("other").version == 2
     assert {each.name for each in service.datasets.newest()} == {"visits", "other"}
+
+
+def test_questions_that_waited_for_a_source_that_hangs_hold_their_slot_once(opened, folder, hanging, monkeypatch):
+    """As after a restart: each of them held a slot for thirty seconds, and nobody else was answered."""
+    monkeypatch.setattr(openings, "PATIENCE_SECONDS", 5.0)
+    first = opened(start=False)
+    shutil.copytree(folder, folder.parent / "other")
+    new = NewDataSet("other", str(folder.parent / "other"), str(folder.parent / "shoal.toml"), budget((1.0, 0.0)))
+    hanging.set()
+    first.add_dataset(OPERATOR, replace(new, new_people=True))
+    first.allow(OPERATOR, Grant("other", "everyone"))
+    held = [first.ask(caller(first, "ann"), "other", Question(counting(0.1, f"n{number}"))) for number in range(4)]
+    job = first.ask(caller(first, "ann"), "visits", Question(counting()))
+    first.close(5.0)
+    hanging.clear()
+    service = opened(slots=1)
+    assert service.wait(job.id, 14.0).state == "answered"
+    assert {service.wait(each.id, 0).error["code"] for each in held} == {"E_SOURCE"}
 
 
 def test_few_wait_for_what_takes_long(monkeypatch):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 PATIENCE_SECONDS = 30.0
-"""How long somebody who needs it waits for it."""
+"""How long after its beginning somebody who needs it waits for it: nobody waits again for what took longer."""
 LONG_SECONDS = 5.0
 MOST_WAITING = 16
 """For one that takes long. Each holds a thread of the service, and others need some too."""
@@ -67,7 +67,8 @@ class Opening(Generic[T]):
                 raise NotYetError
             self._waiting += 1
         try:
-            if not self._done.wait(PATIENCE_SECONDS):
+            self.wait(PATIENCE_SECONDS)
+            if not self.is_over:
                 raise NotYetError
         finally:
             with self._lock:
