@@ -66,8 +66,8 @@ class Desk:
         if self._is_cancelled():
             self.end_open_charge()  # of a run that died: it ends as one that lived does, and when that would
             raise cancelled()
-        self.resumed = bool(options.get("resume"))
         reservation = self._ledger.reserve(*args, **options)
+        self.resumed = bool(options.get("resume"))
         self.charge, self.replayed = reservation.sequence, reservation.answer is not None
         self._reserved = reservation
         self._ladder.start()

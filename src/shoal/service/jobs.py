@@ -249,14 +249,16 @@ def left(rows: Rows, held: Collection[str], given_up: Collection[str] = (), *, a
     `given_up`: those that this process says are left, whatever their lease, which keeps other processes from them.
     Also cancelled ones: at a start all of them, later those that others wait behind.
     """
+    places = ", ".join("?" * len(given_up)) or "''"
     found = rows.all(
-        "SELECT * FROM jobs WHERE state = 'running' OR (state = 'cancelled' AND"
-        " ((? AND process <> '') OR id IN (SELECT leader FROM jobs WHERE state = 'waiting' AND leader <> '')))",
-        at_start,
+        f"SELECT * FROM jobs WHERE state = 'running' OR (state = 'cancelled' AND ((? AND process <> '') OR id IN ({places})"
+        " OR id IN (SELECT leader FROM jobs WHERE state = 'waiting' AND leader <> '')))",
+        *(at_start, *given_up),
     )
     now = rows.now()
-    asked = (job for job in map(read, found) if job.id not in held)
-    return [job for job in asked if job.id in given_up or not job.process or is_gone(job.process) or job.lease < now]
+    asked = [job for job in map(read, found) if job.id not in held]
+    ours = {job.id for job in asked if job.id in given_up and job.process == this_process()}
+    return [job for job in asked if job.id in ours or not job.process or is_gone(job.process) or job.lease < now]
 
 
 def wait_again(rows: Rows, identifier: str) -> None:

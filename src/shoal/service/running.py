@@ -84,8 +84,8 @@ class Slots:
         self._ended = threading.Event()
         self._held: set[str] = set()
         """Jobs in slots here, also those that were cancelled meanwhile; one is added in the transaction that takes it."""
-        self._unbegun: set[str] = set()
-        """Jobs whose second run here found no ledger to take up their charge in, or no data."""
+        self._left: set[str] = set()
+        """Jobs whose run here is left for later: whether their charge can still be taken up is for the ledger to say."""
         processors = Processors(limits.number_of_places)
         self.runners = [Hired(share, processors) for _ in range(limits.number_of_slots)]
         self._threads = [
@@ -216,7 +216,7 @@ class Slots:
                     due = time.monotonic() + HEARTBEAT_SECONDS
                     remove_left_behind()
                     with self._store.writing() as rows:
-                        jobs.renew(rows, tuple(self._held | self._unbegun))
+                        jobs.renew(rows, tuple(self._held | self._left))
                     before, renewed = renewed, time.monotonic()
                     if (
                         renewed - before > jobs.LEASE_SECONDS - HEARTBEAT_SECONDS
@@ -234,7 +234,7 @@ class Slots:
 
     def recover(self, *, at_start: bool = False) -> None:
         """What was left without an end, by dead processes or by this one, ends or runs once more."""
-        for identifier in recover(self._store, self._datasets, self._held, self._unbegun, at_start=at_start):
+        for identifier in recover(self._store, self._datasets, self._held, self._left, at_start=at_start):
             self._changed(identifier)
         self._idle.call_all()
 
@@ -383,14 +383,15 @@ class Slots:
     def _is_left(self, job: Job, error: ShoalError, desk: Desk | None) -> bool:
         """Whether nothing was shown, and `recover` lets it run once more, when ledger and source can be reached again."""
         if desk is not None and desk.charge:
-            return error.code == "E_LEDGER" and not desk.resumed
-        if job.runs == 1 or error.code not in {"E_LEDGER", "E_SOURCE"}:
-            return False
-        if error.code == "E_SOURCE":  # for sure before it took up its charge
-            with suppress(ShoalError), self._store.writing() as rows:
-                jobs.uncount(rows, job.id)
-        self._unbegun.add(job.id)
-        return True
+            is_left = error.code == "E_LEDGER" and not desk.resumed
+        else:
+            is_left = job.runs > 1 and error.code in {"E_LEDGER", "E_SOURCE"}
+            if is_left and error.code == "E_SOURCE":  # for sure before it took up its charge
+                with suppress(ShoalError), self._store.writing() as rows:
+                    jobs.uncount(rows, job.id)
+        if is_left:
+            self._left.add(job.id)
+        return is_left
 
     def _note_late(self, job: Job, dataset: DataSet, desk: Desk, ladder: Ladder) -> None:
         """A reply that misses its time is a surprise; the third in thirty days suspends."""

@@ -6,6 +6,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 from fractions import Fraction
 
 import pytest
@@ -21,7 +22,9 @@ from shoal.service import jobs, log, running
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
 from shoal.service.desk import Desk, Ladder
+from shoal.service.people import later
 from shoal.service.questions import Question
+from shoal.service.runners.hired import Died, Hired
 from shoal.service.service import OPERATOR
 from shoal.service.store import unusable
 
@@ -240,7 +243,7 @@ def test_a_second_run_that_finds_no_ledger_does_not_count(opened, monkeypatch, n
     ended = second.wait(job.id, 60)
     assert spent(second) == Fraction(1, 10)
     assert (ended.state, ended.charged, lost[0]) == ("failed" if noted else "answered", True, True)
-    assert second._slots._unbegun == set()
+    assert second._slots._left == set()
 
 
 def test_a_run_whose_end_the_store_did_not_take_is_answered_once_it_can_be_written(opened, monkeypatch):
@@ -381,18 +384,18 @@ def test_a_charged_run_that_was_cut_short_waits_for_its_source_even_across_a_res
         with service.store.writing() as rows:
             rows.run("UPDATE jobs SET process = 'nobody 1 1', lease = ''")
         service.start()
-        until(lambda: service._slots._unbegun and not service._slots._held)  # noqa: B023 - called here
+        until(lambda: service._slots._left and not service._slots._held)  # noqa: B023 - called here
         assert service.wait(job.id, 0).state == "running"
         service.close(5.0)
     service = opened(start=False)
     with service.store.writing() as rows:
         rows.run("UPDATE jobs SET process = 'nobody 1 1', lease = ''")
     service.start()
-    until(lambda: service._slots._unbegun and not service._slots._held)
+    until(lambda: service._slots._left and not service._slots._held)
     (folder / "away").rename(folder / "visits.parquet")
     ended = service.wait(job.id, 60)
     assert (ended.state, ended.charged, spent(service)) == ("answered", True, Fraction(1, 10))
-    assert (ended.answer, service._slots._unbegun) == (jobs.answer_id(job.id), set())
+    assert (ended.answer, service._slots._left) == (jobs.answer_id(job.id), set())
 
 
 def test_a_second_run_that_waits_for_its_ledger_is_left_to_the_process_that_knows(opened, monkeypatch):
@@ -412,7 +415,7 @@ def test_a_second_run_that_waits_for_its_ledger_is_left_to_the_process_that_know
     monkeypatch.setattr(Ledger, "reserve", lost_once)
     monkeypatch.setattr(service.datasets, "is_awaited", lambda _: away.is_set())
     service.start()
-    until(lambda: service._slots._unbegun and not service._slots._held)
+    until(lambda: service._slots._left and not service._slots._held)
     with other.store.writing() as rows:
         rows.run("UPDATE jobs SET lease = ''")
     until(lambda: service.wait(job.id, 0).lease)
@@ -469,3 +472,59 @@ def test_a_ledger_that_cannot_be_written_keeps_no_other_jobs_from_their_end(open
     second.start()
     assert second.wait(behind["visits"].id, 60).state == "answered"
     assert second.wait(behind["more"].id, 0).state == "waiting"
+
+
+def test_a_charge_whose_run_was_left_ends_when_its_question_is_cancelled(service, monkeypatch):
+    """It stayed open, and without a line of the log, until the service was started again."""
+    ledger = service.datasets.get("visits").ledger
+    with monkeypatch.context() as broken:
+        broken.setattr(Reservation, "commit", lambda *_: out_of_reach())
+        broken.setattr(ledger, "may_run_again", lambda _: out_of_reach())
+        job = service.ask(caller(service, "ann"), "visits", Question(counting()))
+        until(lambda: service._slots._left and not service._slots._held)
+        assert service.cancel(caller(service, "ann"), job.id).charged
+        service._slots.recover()
+    until(lambda: not service._slots._left)
+    assert ([entry.state for entry in ledger.entries()], service.check()[1]) == (["cancelled"], 1)
+    assert not ledger.is_suspended("ann")
+
+
+def test_a_charge_whose_runner_died_is_taken_up_when_the_ledger_can_be_reached(opened, monkeypatch):
+    """The same process runs it a second time, and found no ledger: its asker was told that an answer was ready, and lost."""
+    monkeypatch.setattr(running, "HEARTBEAT_SECONDS", 0.0)
+    run, reserve, left = Hired.run, Ledger.reserve, ["the ledger", "the runner"]
+
+    def dies_once(self, errand, terms, desk, plan):
+        if left[-1:] == ["the runner"]:
+            left.pop()
+            about = {"user": errand.person, "description": errand.sql, "request": terms.request}
+            desk.reserve(Loss(Fraction(1, 10), Fraction(0)), **about, resume=terms.resume)
+            raise Died
+        return run(self, errand, terms, desk, plan)
+
+    def lost_once(self, *args, **options):
+        if options["resume"] and left:
+            out_of_reach(left.pop())
+        return reserve(self, *args, **options)
+
+    monkeypatch.setattr(Hired, "run", dies_once)
+    monkeypatch.setattr(Ledger, "reserve", lost_once)
+    service = opened()
+    ended = ask(service, "ann", counting(), seconds=60)
+    assert (ended.state, ended.charged, left, spent(service)) == ("answered", True, [], Fraction(1, 10))
+    assert service.check()[1] == 1
+
+
+def test_a_job_that_another_process_took_over_is_its_own(opened):
+    """This one had left it for later, and was cut off from the store in between."""
+    service, other = opened(start=False), opened(start=False)
+    job = left_by_a_dead_process(service)
+    service._slots._left.add(job.id)
+    with other.store.writing() as rows:
+        rows.run("UPDATE jobs SET process = 'elsewhere 1 1', lease = ?", later(rows.now(), timedelta(minutes=1)))
+    service._slots.recover()
+    assert (service.wait(job.id, 0).state, service._slots._left) == ("running", set())
+
+
+def out_of_reach(*_):
+    raise shoal.ShoalError("E_LEDGER", "The database with the ledger cannot be reached.")

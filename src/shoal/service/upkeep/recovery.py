@@ -8,6 +8,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from shoal.accounting.spending.processes import this_process
 from shoal.errors import ShoalError
 from shoal.service import jobs
 from shoal.service.upkeep.endings import ended_by_death, log_charge
@@ -21,32 +22,33 @@ if TYPE_CHECKING:
     from shoal.service.store import Store
 
 
-def recover(store: Store, datasets: DataSets, held: Collection[str], unbegun: set[str], *, at_start: bool) -> list[str]:
+def recover(store: Store, datasets: DataSets, held: Collection[str], left: set[str], *, at_start: bool) -> list[str]:
     """Jobs that were left run once more under the same charge; a second time ends them, charged. Returns those that ended.
 
-    A second run that is `unbegun` took up no charge, and does not count: it waits for its ledger and its source. A cancelled job
-    whose run was left is at its end: its charge ends, and the first of those who wait for its answer runs.
+    Runs that this process `left` for later took up no charge, and do not count: they wait for their ledger and their source. A
+    cancelled job whose run was left is at its end: its charge ends, and the first of those who wait for its answer runs.
     """
     ended, cancelled = [], []
-    again = _decided(store, datasets, unbegun)
+    again = _decided(store, datasets, left)
     with store.writing() as rows:
         for job in jobs.left(rows, held, again, at_start=at_start):
             if job.state == "cancelled":
                 cancelled.append(job)
-            elif job.id in unbegun and job.id not in again:
+            elif job.id in left and job.id not in again:
                 continue
             elif again.get(job.id, job.runs < jobs.MOST_RUNS):
                 jobs.wait_again(rows, job.id)
-                unbegun.discard(job.id)
+                left.discard(job.id)
             else:
                 if jobs.end(rows, job.id, "failed", error=ended_by_death(), charged=True):
                     log_charge(rows, job, None, None, ended_by_death().code)
                 jobs.promote(rows, job.id)
-                unbegun.discard(job.id)
+                left.discard(job.id)
                 ended.append(job.id)
     for job in cancelled:  # outside of the transaction: a ledger has its own
         with suppress(ShoalError):  # one that cannot be written keeps nobody from the others
             _end_cancelled(store, datasets, job)
+            left.discard(job.id)
     return ended
 
 
@@ -59,15 +61,16 @@ def _end_cancelled(store: Store, datasets: DataSets, job: Job) -> None:
         jobs.promote(rows, job.id)
 
 
-def _decided(store: Store, datasets: DataSets, unbegun: set[str]) -> dict[str, bool]:
+def _decided(store: Store, datasets: DataSets, left: set[str]) -> dict[str, bool]:
     """Which of them run again. A charge is taken up once: where that was noted, though nobody was told so, it is over.
 
     Not among them: those whose ledger or source cannot be reached yet.
     """
+    known = tuple(left)
     with store.reading() as rows:
-        found = [jobs.get(rows, identifier) for identifier in tuple(unbegun)]
-    unbegun.difference_update(job.id for job in found if job.ended)
-    again = {}
+        found = [job for job in (jobs.get(rows, identifier) for identifier in known) if job.process == this_process()]
+    left.difference_update(set(known) - {job.id for job in found})  # ended, or taken over by another process
+    again = {job.id: False for job in found if job.state == "cancelled"}
     for job in found:
         with suppress(ShoalError):
             if not job.ended and not datasets.is_awaited(job.dataset):
