@@ -120,6 +120,17 @@ def smallest(limits: list[Fraction | None]) -> Fraction | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
+def require_within(grants: Sequence[Grant], epsilon: Fraction) -> None:
+    """E_POLICY for a question that costs more than one may."""
+    limit = smallest([grant.max_epsilon for grant in grants])
+    if limit is not None and epsilon > limit:
+        raise ShoalError(
+            "E_POLICY",
+            f"A query of yours on this data set may cost at most epsilon = {float(limit):g}.",
+            hint="Ask with a smaller epsilon.",
+        )
+
+
 def left(
     standing: Standing, accounts: Sequence[Allowance | None], moment: str
 ) -> list[tuple[Fraction, Fraction] | None]:

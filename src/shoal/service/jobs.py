@@ -176,6 +176,15 @@ def admit(rows: Rows, identifier: str) -> None:
         rows.run("UPDATE jobs SET state = 'waiting', leader = ? WHERE id = ?", leader, identifier)
 
 
+def is_approved(rows: Rows, job: Job) -> bool:
+    """Whether a custodian approved this question of its asker's, and that still holds."""
+    found = rows.one(
+        "SELECT id FROM approvals WHERE asker = ? AND fingerprint = ? AND state = 'approved' AND expires > ?",
+        *(job.person, job.fingerprint, rows.now()),
+    )
+    return found is not None
+
+
 def position(rows: Rows, job: Job) -> int | None:
     """Its place in the queue, counted from 1; None unless it is waiting."""
     if job.state != "waiting":

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from shoal.service.acts.planned import Plans
+    from shoal.service.allowances import Grant
     from shoal.service.datasets import DataSet, DataSets
     from shoal.service.jobs import Job
     from shoal.service.limits import Limits
@@ -306,9 +307,20 @@ class Slots:
         granted = [g for g in allowances.grants(self._store, job.dataset) if g.applies_to(caller)]
         if not granted and not caller.is_custodian:  # it was withdrawn while the question waited
             raise not_found("data set")
+        if job.runs == 1:  # a second run was allowed, and perhaps charged, before
+            self._require_allowed(job, granted)
         accounts = tuple(account for g in granted if (account := g.account(caller)) is not None)
         key = None if job.question["fresh"] else job.fingerprint
         return Terms(key, Request(job.request, job.body), accounts)
+
+    def _require_allowed(self, job: Job, granted: list[Grant]) -> None:
+        """E_POLICY where limits were set while the question waited."""
+        allowances.require_within(granted, job.epsilon)
+        approve = allowances.smallest([grant.approve_above for grant in granted])
+        if approve is not None and job.epsilon > approve:
+            with self._store.reading() as rows:
+                if not jobs.is_approved(rows, job):
+                    raise changed_meanwhile()
 
     def _of_this_version(self, job: Job, dataset: DataSet) -> Job:
         """The job with a new fingerprint, if data or catalog changed while it waited.

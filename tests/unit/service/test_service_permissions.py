@@ -300,3 +300,25 @@ def test_whoever_waits_behind_the_same_question_when_answers_cease_to_be_shared_
     first, second = (service.wait(job.id, 60) for job in asked)
     assert (first.state, second.state, first.answer == second.answer) == ("answered", "answered", False)
     assert (second.charged, spent(service)) == (True, Fraction(1, 5))
+
+
+@pytest.mark.parametrize("limit", ["max_epsilon", "approve_above"])
+def test_a_limit_that_is_set_while_a_question_waits_holds_for_it(opened, limit):
+    service = opened(start=False)
+    waiting = [service.ask(caller(service, name), "visits", Question(counting(0.1, name))) for name in ("ann", "bob")]
+    service.allow(OPERATOR, Grant("visits", "ann", **{limit: Fraction(1, 20)}))
+    service.start()
+    refusal, other = (service.wait(job.id, 60) for job in waiting)
+    assert (refusal.state, refusal.error["code"], refusal.charged) == ("failed", "E_POLICY", False)
+    assert (other.state, spent(service)) == ("answered", Fraction(1, 10))
+
+
+def test_a_question_that_was_approved_needs_no_second_approval_for_a_lower_limit(opened):
+    service = opened(start=False)
+    service.allow(OPERATOR, Grant("visits", "ann", approve_above=Fraction(1, 20)))
+    job = service.ask(caller(service, "ann"), "visits", Question(counting()))
+    carla = caller(service, "carla")
+    service.decide(carla, service.approvals(carla)[0]["id"], "approve")
+    service.allow(OPERATOR, Grant("visits", "ann", approve_above=Fraction(1, 50)))
+    service.start()
+    assert service.wait(job.id, 60).state == "answered"

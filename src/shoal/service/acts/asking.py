@@ -82,14 +82,8 @@ class Asking(Core):
         planned = self._plans.asked(asked)
         if planned.only_explained:
             raise only_explained()
-        limit = allowances.smallest([grant.max_epsilon for grant in grants])
         cost = planned.cost
-        if limit is not None and cost[0] > limit:
-            raise ShoalError(
-                "E_POLICY",
-                f"A query of yours on this data set may cost at most epsilon = {float(limit):g}.",
-                hint="Ask with a smaller epsilon.",
-            )
+        allowances.require_within(grants, cost[0])
         said = question.to_dict() | {"version": dataset.version}
         job = jobs.Job(
             *(
@@ -132,7 +126,7 @@ class Asking(Core):
 
     def _waits_for_approval(self, rows: Any, caller: Caller, dataset: DataSet, job: Job) -> bool:
         """Whether a question that needs approval has neither that nor an answer."""
-        if _approved(rows, caller, job):
+        if jobs.is_approved(rows, job):
             return False
         return bool(job.question["fresh"]) or jobs.released(rows, dataset, caller, job.fingerprint) is None
 
@@ -163,7 +157,7 @@ class Asking(Core):
             log.write(*(rows, caller.name, caller.via, "query"), dataset=dataset.name, outcome="replayed", sql=job.sql)
             return ended
         jobs.require_room(rows, caller.name)
-        if explanation is not None and not _approved(rows, caller, job):
+        if explanation is not None and not jobs.is_approved(rows, job):
             jobs.put(rows, replace(job, state="approval"))
             rows.run(
                 "INSERT INTO approvals VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'waiting', '', '', ?, '')",
@@ -209,11 +203,3 @@ def _explanation(planned: Planned, job: Job) -> str:
     """What a custodian reads before deciding, including what the ledger would be charged."""
     price = {"epsilon": float(job.epsilon), "delta": float(job.delta)}
     return json.dumps(planned.explained(None) | {"price": price})
-
-
-def _approved(rows: Any, caller: Caller, job: Job) -> bool:
-    found = rows.one(
-        "SELECT id FROM approvals WHERE asker = ? AND fingerprint = ? AND state = 'approved' AND expires > ?",
-        *(caller.name, job.fingerprint, rows.now()),
-    )
-    return found is not None

@@ -54,10 +54,10 @@ def not_written() -> ShoalError:
 
 
 def changed_meanwhile() -> ShoalError:
-    """A question that was priced, and perhaps approved, for a version that is gone."""
+    """A question that was priced, and perhaps approved, for a version or for allowances that are gone."""
     return ShoalError(
         "E_POLICY",
-        "The data set changed while the question waited, and what was decided about it no longer holds.",
+        "The data set, or what is allowed on it, changed while the question waited: what was decided about it no longer holds.",
         hint="Ask it again.",
     )
 
