@@ -120,15 +120,24 @@ def smallest(limits: list[Fraction | None]) -> Fraction | None:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def require_within(grants: Sequence[Grant], epsilon: Fraction) -> None:
-    """E_POLICY for a question that costs more than one may."""
-    limit = smallest([grant.max_epsilon for grant in grants])
-    if limit is not None and epsilon > limit:
-        raise ShoalError(
-            "E_POLICY",
-            f"A query of yours on this data set may cost at most epsilon = {float(limit):g}.",
-            hint="Ask with a smaller epsilon.",
-        )
+def most_of_one(grants: Sequence[Grant]) -> Fraction | None:
+    """What one question may cost."""
+    return smallest([grant.max_epsilon for grant in grants])
+
+
+def are_within(grants: Sequence[Grant], epsilon: Fraction) -> bool:
+    """Whether one question may cost this much."""
+    limit = most_of_one(grants)
+    return limit is None or epsilon <= limit
+
+
+def too_dear(grants: Sequence[Grant]) -> ShoalError:
+    """The error for a question that costs more than one may."""
+    return ShoalError(
+        "E_POLICY",
+        f"A query of yours on this data set may cost at most epsilon = {float(most_of_one(grants) or 0):g}.",
+        hint="Ask with a smaller epsilon.",
+    )
 
 
 def left(

@@ -315,7 +315,8 @@ class Slots:
 
     def _require_allowed(self, job: Job, granted: list[Grant]) -> None:
         """E_POLICY where limits were set while the question waited."""
-        allowances.require_within(granted, job.epsilon)
+        if not allowances.are_within(granted, job.epsilon):
+            raise allowances.too_dear(granted)
         approve = allowances.smallest([grant.approve_above for grant in granted])
         if approve is not None and job.epsilon > approve:
             with self._store.reading() as rows:

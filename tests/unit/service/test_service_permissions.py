@@ -66,6 +66,17 @@ def test_the_most_a_query_may_cost_is_the_smallest_limit(service):
     assert ask(service, "ann", counting(0.05)).state == "answered"
 
 
+def test_an_explanation_says_that_a_question_costs_more_than_one_may_and_a_free_answer_is_not_refused(service):
+    service.allow(OPERATOR, Grant("visits", "ann", max_epsilon=Fraction(1, 20)))
+    assert not service.explain(caller(service, "ann"), "visits", counting(0.1))["affordable"]
+    assert service.explain(caller(service, "ann"), "visits", counting(0.05))["affordable"]
+    paid = ask(service, "bob", counting(0.1))
+    replayed = ask(service, "ann", counting(0.1))
+    assert (replayed.answer, replayed.charged) == (paid.answer, False)
+    with refused("E_POLICY"):
+        ask(service, "ann", counting(0.1), fresh=True)
+
+
 def test_who_is_not_allowed_sees_nothing_in_the_same_words_as_for_what_is_not_there(service):
     service.add_user(OPERATOR, "eve", ["analyst"])
     eve = caller(service, "eve")

@@ -83,7 +83,6 @@ class Asking(Core):
         if planned.only_explained:
             raise only_explained()
         cost = planned.cost
-        allowances.require_within(grants, cost[0])
         said = question.to_dict() | {"version": dataset.version}
         job = jobs.Job(
             *(
@@ -99,6 +98,8 @@ class Asking(Core):
             ),
             *("waiting", "", 0, "", "", "", False, None, caller.via),
         )
+        if not allowances.are_within(grants, cost[0]) and not self._is_released(dataset, caller, job):
+            raise allowances.too_dear(grants)
         approve = allowances.smallest([grant.approve_above for grant in grants])
         # Planning may take seconds, during which nobody else could write.
         explanation = None

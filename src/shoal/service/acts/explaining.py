@@ -53,7 +53,7 @@ class Explaining(Looking):
         price = {"epsilon": float(cost[0]), "delta": float(cost[1])}
         return explained | {
             "price": price,
-            "affordable": _fits(cost, [remaining, *left]),
+            "affordable": _fits(cost, [remaining, *left]) and allowances.are_within(grants, cost[0]),
             "replay": replay if dataset.share_answers else None,
             "needs_approval": approve is not None and cost[0] > approve and replay is None,
             "allowances": allowances.shown(grants, left),

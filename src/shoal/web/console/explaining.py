@@ -39,6 +39,8 @@ def explanation_view(explained: dict[str, Any], sql: str) -> dict[str, Any]:
     epsilon, delta = explained["price"]["epsilon"], explained["price"]["delta"]
     left = smallest_left(explained)
     means = explained["meaning"]
+    limits = [each["max_epsilon_per_query"] for each in explained["allowances"]]
+    most = min((limit for limit in limits if limit is not None), default=None)
     return {
         "epsilon": epsilon,
         "delta": delta,
@@ -46,6 +48,7 @@ def explanation_view(explained: dict[str, Any], sql: str) -> dict[str, Any]:
         "meter": None if left is None else charts.meter(epsilon / left if left else 1.0, "Share of what is left"),
         "after": None if left is None else max(0.0, left - epsilon),
         "affordable": explained["affordable"],
+        "most": most if most is not None and epsilon > most else None,
         "delta_left": smallest_left(explained, "delta"),
         "replay": explained["replay"],
         "needs_approval": explained["needs_approval"],

@@ -57,6 +57,17 @@ def test_what_is_left_is_the_least_of_the_ledger_and_the_askers_allowances(serve
     assert "budget left   ε = 0.45" not in whole
 
 
+def test_a_question_that_is_too_dear_for_one_says_so_before_it_is_asked(served, ann):
+    served.service.allow(OPERATOR, Grant("visits", "ann", "month", None, Fraction(1, 20), Fraction(1, 100)))
+    try:
+        page = ann.send_form("/d/visits/ask", sql=new_question(), do="explain").text
+    finally:
+        served.service.withdraw(OPERATOR, "visits", "ann", "month")
+    assert "One question may cost you at most ε 0.05." in page
+    assert re.search(r'id="pay"[^>]*disabled>Ask · ε 0.1</button>', page)
+    assert 'id="reason"' not in page
+
+
 def test_the_same_page_pays_once_however_often_it_is_sent(served, ann):
     sql = new_question()
     page = ann.send_form("/d/visits/ask", sql=sql, do="explain")
