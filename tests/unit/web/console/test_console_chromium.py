@@ -303,6 +303,18 @@ def test_without_script_a_question_is_explained_asked_and_answered(chromium, ser
         assert window.page.locator("#answer tbody tr").count() == 4
 
 
+@pytest.mark.parametrize("script", [True, False])
+def test_enter_after_the_error_one_can_live_with_sets_epsilon(chromium, served, script):
+    with a_window(chromium, served, java_script_enabled=script) as window:
+        window.sign_in("ann")
+        window.open("/d/visits/ask")
+        window.page.fill("#sql", by_site())
+        window.page.fill("#error", "10")
+        window.page.press("#error", "Enter")
+        window.page.wait_for_selector("#explanation .price")
+        assert "epsilon = 1.5," not in window.page.input_value("#sql")
+
+
 # ---- text of strangers ---------------------------------------------------------------------------------------------
 
 
