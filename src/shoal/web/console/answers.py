@@ -154,13 +154,14 @@ def _chart(result: Result, level: float, column: str | None, numbers: list[str])
         return {"svg": charts.dots(points, title), "title": title, "left_out": 0} if points else None
     if not keys:
         return None
-    points = [found for row in rows if (found := _point(row, column, _label(row, keys))) is not None]
+    days = _days(rows, keys)
+    points = [found for row in rows if (found := _point(row, column, _label(row, keys, days))) is not None]
     if not points:
         return None
     ordered = len(keys) == 1 and all(_is_scale(row[keys[0]]) for row in rows)
     if ordered:
         order = sorted((row for row in rows if row[column] is not None), key=lambda row: row[keys[0]])
-        points = [found for row in order if (found := _point(row, column, _label(row, keys))) is not None]
+        points = [found for row in order if (found := _point(row, column, _label(row, keys, days))) is not None]
         return {"svg": charts.line(points, title), "title": title, "left_out": 0}
     largest = sorted(points, key=lambda point: point.value, reverse=True)[:MOST_POINTS]
     return {
@@ -178,8 +179,19 @@ def _point(row: dict[str, Any], column: str, label: str) -> charts.Point | None:
     return charts.Point(label, float(value), None if low is None else float(low), None if high is None else float(high))
 
 
-def _label(row: dict[str, Any], keys: list[str]) -> str:
-    return ", ".join(cell(row[key]) for key in keys)
+def _label(row: dict[str, Any], keys: list[str], days: frozenset[str]) -> str:
+    """The keys of a group; times that are days or months lose their hours."""
+    return ", ".join(cell(row[key].date() if key in days and row[key] is not None else row[key]) for key in keys)
+
+
+def _days(rows: list[dict[str, Any]], keys: list[str]) -> frozenset[str]:
+    """The keys whose times are all midnights."""
+    times = {key: [row[key] for row in rows if row[key] is not None] for key in keys}
+    return frozenset(
+        key
+        for key, found in times.items()
+        if found and all(isinstance(each, dt.datetime) and each.time() == dt.time() for each in found)
+    )
 
 
 def _is_scale(value: Any) -> bool:

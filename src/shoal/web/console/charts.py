@@ -24,6 +24,9 @@ HALF = 480
 NARROW = 330
 BESIDE = 380
 LONGEST_LABEL = 18
+"""Below a chart."""
+LONGEST_NAME = 34
+"""Beside a bar."""
 LETTER = 7.2
 BESIDE_LABEL = 18
 ROW = 26
@@ -111,10 +114,11 @@ def _bars(points: Sequence[Point], title: str, width: int) -> str:
     scale, ticks = _scale([end for p in points for end in (*p.ends, p.value)] + [0.0], left, width - right)
     bottom = top + ROW * len(points)
     drawn = _vertical_grid(ticks, scale, top, bottom)
+    names = _names([point.label for point in points], left)
     for number, point in enumerate(points):
         middle = top + ROW * number + ROW / 2
         start, end = sorted((scale(0.0), scale(point.value)))
-        drawn += f'<text class="name" x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end">{_short(point.label, left)}</text>'
+        drawn += f'<text class="name" x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end">{names[number]}</text>'
         drawn += f'<rect class="bar" x="{start:.1f}" y="{middle - 8:.1f}" width="{max(1.0, end - start):.1f}" height="16" rx="2"/>'
         drawn += _whisker(point, scale, middle)
     drawn += f'<line class="axis" x1="{scale(0.0):.1f}" x2="{scale(0.0):.1f}" y1="{top}" y2="{bottom}"/>'
@@ -126,9 +130,10 @@ def _dots(points: Sequence[Point], title: str, width: int) -> str:
     scale, ticks = _scale([end for p in points for end in p.ends], left, width - right)
     bottom = top + (ROW + 10) * len(points)
     drawn = _vertical_grid(ticks, scale, top, bottom)
+    names = _names([point.label for point in points], left)
     for number, point in enumerate(points):
         middle = top + (ROW + 10) * number + (ROW + 10) / 2
-        drawn += f'<text class="name" x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end">{_short(point.label, left)}</text>'
+        drawn += f'<text class="name" x="{left - 10}" y="{middle + 4:.1f}" text-anchor="end">{names[number]}</text>'
         drawn += _whisker(point, scale, middle)
         drawn += f'<circle class="dot" cx="{scale(point.value):.1f}" cy="{middle:.1f}" r="5"/>'
     return _svg(width, bottom + 26, title, drawn)
@@ -150,7 +155,7 @@ def _line(points: Sequence[Point], title: str, width: int) -> str:
             f'<circle class="dot" cx="{x:.1f}" cy="{up(p.value):.1f}" r="2.5"/>'
             for x, p in zip(across, points, strict=True)
         )
-    drawn += _bottom_labels([p.label for p in points], across, height - 8, 130)
+    drawn += _bottom_labels([p.label for p in points], across, height - 8)
     return _svg(width, height, title, drawn)
 
 
@@ -169,7 +174,7 @@ def _steps(totals: Sequence[tuple[str, float]], limit: float | None, title: str,
         y = up(limit)
         drawn += f'<line class="limit" x1="{left}" x2="{width - right}" y1="{y:.1f}" y2="{y:.1f}"/>'
         drawn += f'<text class="limit-label" x="{width - right}" y="{y - 6:.1f}" text-anchor="end">limit {_brief(limit)}</text>'
-    drawn += _bottom_labels([label for label, _ in totals], across[1:], height - 8, 130)
+    drawn += _bottom_labels([label for label, _ in totals], across[1:], height - 8)
     return _svg(width, height, title, drawn)
 
 
@@ -331,11 +336,13 @@ def _horizontal_grid(ticks: Sequence[float], scale: Callable[[float], float], le
     )
 
 
-def _bottom_labels(labels: Sequence[str], across: Sequence[float], y: float, apart: float) -> str:
+def _bottom_labels(labels: Sequence[str], across: Sequence[float], y: float) -> str:
     """As many labels as fit, evenly apart from the first on; none twice in a row."""
     if not labels:
         return ""
-    every = max(1, math.ceil(len(labels) * apart / max(1.0, across[-1] - across[0] + apart)))
+    # The first one begins where it belongs, the others have their middle there.
+    apart = max(60.0, LETTER * (1.5 * max(min(len(label), LONGEST_LABEL) for label in labels) + 2))
+    every = max(1, math.ceil((len(labels) - 1) * apart / max(1.0, across[-1] - across[0])))
     shown = list(range(0, len(labels), every))
     shown = shown[:1] + [i for before, i in pairwise(shown) if labels[before] != labels[i]]
     drawn = ""
@@ -357,13 +364,26 @@ def _whisker(point: Point, scale: Callable[[float], float], middle: float) -> st
 
 
 def _label_room(points: Sequence[Point], width: int) -> float:
-    longest = max((min(len(p.label), LONGEST_LABEL) for p in points), default=0)
+    longest = max((min(len(p.label), LONGEST_NAME) for p in points), default=0)
     return min(0.38 * width, BESIDE_LABEL + LETTER * longest)
 
 
-def _short(label: str, room: float = 1000.0) -> str:
-    most = min(LONGEST_LABEL, int((room - BESIDE_LABEL) / LETTER + 0.01))
-    return escape(label if len(label) <= most else label[: most - 1] + "…")
+def _names(labels: Sequence[str], room: float) -> list[str]:
+    """Labels that fit: cut at the end or, if that tells more of them apart, in the middle."""
+    most = int((room - BESIDE_LABEL) / LETTER + 0.01)
+    begin = (most - 1) // 2
+    ways = [
+        [label if len(label) <= most else f"{label[: most - 1]}…" for label in labels],
+        [
+            label if len(label) <= most else f"{label[:begin]}…{label[len(label) - most + 1 + begin :]}"
+            for label in labels
+        ],
+    ]
+    return [escape(name) for name in max(ways, key=lambda names: len(set(names)))]
+
+
+def _short(label: str) -> str:
+    return escape(label if len(label) <= LONGEST_LABEL else label[: LONGEST_LABEL - 1] + "…")
 
 
 def _brief(value: float) -> str:

@@ -80,3 +80,27 @@ def test_a_histogram_with_one_tall_column_shows_the_others_too():
 def test_a_hundred_dots_are_a_hundred():
     picture = charts.hundred(73, "t")
     assert (picture.count('class="on"'), picture.count('class="off"')) == (73, 27)
+
+
+LABEL = re.compile(r'<text class="tick" x="([0-9.]+)" y="232[^"]*" text-anchor="(start|middle|end)">([^<]*)</text>')
+
+
+@pytest.mark.parametrize("days", [2, 5, 12, 31, 90, 365, 699])
+def test_labels_below_a_line_do_not_run_into_each_other(days):
+    points = [Point(f"2025-{day:06}", 1.0) for day in range(days)]
+    for chart in charts.line(points, "t").split("</svg>")[:2]:
+        ends = 0.0
+        labels = LABEL.findall(chart)
+        assert labels
+        for x, anchor, text in labels:
+            wide = 7 * len(text)
+            start = float(x) - {"start": 0, "middle": wide / 2, "end": wide}[anchor]
+            assert start > ends
+            ends = start + wide
+
+
+def test_names_that_are_cut_can_still_be_told_apart():
+    points = [Point(f"a name that is far too long for any chart, number {number}", 1.0) for number in range(30)]
+    for picture in (charts.bars(points, "t"), charts.dots(points, "t")):
+        for chart in picture.split("</svg>")[:2]:
+            assert len(set(re.findall(r'<text class="name"[^>]*>([^<]*)</text>', chart))) == 30

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from fractions import Fraction
 
@@ -16,6 +17,7 @@ from shoal.params import budget
 from shoal.service import log
 from shoal.service.allowances import Grant, grants
 from shoal.service.service import OPERATOR
+from shoal.web.console.answers import _days, _label
 
 # ---- asking --------------------------------------------------------------------------------------------------------
 
@@ -196,6 +198,15 @@ def test_a_list_of_quantiles_is_shown_number_by_number_beside_a_chart_of_the_oth
     assert len(bars.split("; ")) == 2
     assert "n with 95% error bars" in sent.text
     assert ann.get(f"{sent.url.path}?column=q").status_code == 400
+
+
+def test_months_beside_another_key_are_named_without_their_hours():
+    rows = [
+        {"month": dt.datetime.fromisoformat(f"2025-0{month}-01"), "ok": ok} for month in (1, 2) for ok in (True, None)
+    ]
+    assert _label(rows[0], ["month", "ok"], _days(rows, ["month", "ok"])) == "2025-01-01, true"
+    rows.append({"month": dt.datetime.fromisoformat("2025-03-01T12:00"), "ok": None})
+    assert _label(rows[1], ["month", "ok"], _days(rows, ["month", "ok"])) == "2025-01-01 00:00:00, NULL"
 
 
 def test_downloads_are_the_released_rows(ann):
