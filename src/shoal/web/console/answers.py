@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,7 +23,7 @@ from shoal.web.calling import call, service_of
 from shoal.web.console import charts
 from shoal.web.console.explaining import sentences
 from shoal.web.console.frame import framed
-from shoal.web.console.rendering import cell, number, session_of
+from shoal.web.console.rendering import aligned, cell, number, session_of
 from shoal.web.jobs import level_of, only, places_of, stored_reply
 from shoal.web.replies import ARROW, CSV, JSON, PARQUET
 
@@ -34,6 +35,7 @@ LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MOST_ROWS = 200
 MOST_POINTS = 30
 MOST_CHARTED = 20_000
+MOST_PLAIN = 1e15
 FORMATS = {"csv": CSV, "arrow": ARROW, "parquet": PARQUET, "json": JSON, "shoal": MEDIA_TYPE}
 
 
@@ -97,10 +99,11 @@ def answer_view(result: Result, level: float, column: str | None, unit: str) -> 
     charted = [name for name in numbers if not pa.types.is_list(table.schema.field(name).type)]
     if column is not None and column not in charted:
         raise ShoalError("E_USAGE", "There is no such number in this answer.", hint="Choose one of its columns.")
+    places = {name: _places([row[name] for row in rows]) for name in names}
     means = meaning(result.epsilon, result.delta).to_dict(unit=unit) if result.epsilon else None
     return {
         "columns": [(name, name in numbers) for name in names],
-        "rows": [[_shown(row, name, is_number=name in numbers) for name in names] for row in rows],
+        "rows": [[_shown(row, name, places[name], is_number=name in numbers) for name in names] for row in rows],
         "total": len(result),
         "level": level,
         "level_text": percent(level),
@@ -118,25 +121,50 @@ def answer_view(result: Result, level: float, column: str | None, unit: str) -> 
     }
 
 
-def _shown(row: dict[str, Any], name: str, *, is_number: bool) -> tuple[str, str]:
+def _shown(row: dict[str, Any], name: str, places: int | None, *, is_number: bool) -> tuple[str, str]:
     """A cell, and its error bar; of a list, those of each number."""
     value = row[name]
+    written = aligned(value, places) if places is not None and isinstance(value, float) else cell(value)
     if not is_number or isinstance(value, str):
-        return cell(value), ""
+        return written, ""
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     if value is None or low is None or high is None:
-        return cell(value), ""
+        return written, ""
     if isinstance(value, list):
         each = zip(value, low, high, strict=True)
-        return "; ".join(map(cell, value)), "; ".join(_bar(*one) for one in each)
-    return cell(value), _bar(value, low, high)
+        return "; ".join(map(cell, value)), "; ".join(_bar(*one, None) for one in each)
+    return written, _bar(value, low, high, places)
 
 
-def _bar(value: Any, low: float, high: float) -> str:
+def _bar(value: Any, low: float, high: float, places: int | None) -> str:
     below, above = float(value) - low, high - float(value)
+    if places and below + above < 10 * 0.1**places:
+        places = None
     if abs(below - above) <= 1e-9 * max(1.0, abs(above)):
-        return f"± {number(above)}"
-    return f"{number(low)} to {number(high)}"
+        return f"± {_end(above, places, up=True)}"
+    return f"{_end(low, places, up=False)} to {_end(high, places, up=True)}"
+
+
+def _end(value: float, places: int | None, *, up: bool) -> str:
+    """The end of an interval, with as many places as its number has; of whole numbers it is whole, and never nearer."""
+    if places is None or not abs(value) < MOST_PLAIN:
+        return number(value)
+    if places == 0:
+        return f"{math.ceil(value - 1e-9) if up else math.floor(value + 1e-9):,}"
+    return aligned(value, places)
+
+
+def _places(values: list[Any]) -> int | None:
+    """How many decimal places the numbers of a column have in common; None where they have to differ."""
+    found = [value for value in values if value is not None]
+    if found and all(isinstance(value, int) and not isinstance(value, bool) for value in found):
+        return 0
+    if not found or not all(isinstance(value, float) and math.isfinite(value) for value in found):
+        return None
+    sizes = sorted(abs(value) for value in found if value)
+    if not sizes or sizes[-1] >= 1e4 or sizes[0] < sizes[-1] / 100:
+        return None
+    return max(0, 3 - math.floor(math.log10(sizes[-1]))) if sizes[-1] >= 1e-3 else None
 
 
 # ---- which chart --------------------------------------------------------------------------------------------------

@@ -119,6 +119,11 @@ def number(value: float | None) -> str:
     )
 
 
+def aligned(value: float, places: int) -> str:
+    """A number of a column in which all have as many decimal places."""
+    return f"{round(value, places) + 0.0:,.{places}f}"
+
+
 def small(value: float | None) -> str:
     """A δ: 0, or a power of ten."""
     return "—" if value is None else _short_power(f"{value:.3g}")

@@ -17,7 +17,7 @@ from shoal.params import budget
 from shoal.service import log
 from shoal.service.allowances import Grant, grants
 from shoal.service.service import OPERATOR
-from shoal.web.console.answers import _days, _label
+from shoal.web.console.answers import _days, _label, _places, _shown
 
 # ---- asking --------------------------------------------------------------------------------------------------------
 
@@ -207,6 +207,25 @@ def test_months_beside_another_key_are_named_without_their_hours():
     assert _label(rows[0], ["month", "ok"], _days(rows, ["month", "ok"])) == "2025-01-01, true"
     rows.append({"month": dt.datetime.fromisoformat("2025-03-01T12:00"), "ok": None})
     assert _label(rows[1], ["month", "ok"], _days(rows, ["month", "ok"])) == "2025-01-01 00:00:00, NULL"
+
+
+@pytest.mark.parametrize(
+    ("values", "written"),
+    [
+        ([(84, 67.0, 101.6), (1200, 1182.4, 1217.6)], ["84 67 to 102", "1,200 ± 18"]),
+        ([(-4.8, -8.6046, -0.52494), (-5.4741, -9.2, -1.0)], ["-4.800 -8.605 to -0.525", "-5.474 -9.200 to -1.000"]),
+        ([(22.03, 22.029, 22.031)], ["22.03 ± 0.001"]),
+        ([(0.5, 0.0, 1.0), (2000.25, 1000.0, 4000.0)], ["0.5 ± 0.5", "2,000 1,000 to 4,000"]),
+        ([(3e-7, 1e-7, 9e-7)], ["3e-07 1e-07 to 9e-07"]),
+        ([(2.5e17, -1e18, 1e18)], ["2.5e+17 -1e+18 to 1e+18"]),
+        ([(None, None, None), (1.5, 1.0, 2.0)], ["NULL", "1.500 ± 0.500"]),
+        ([(float("inf"), 1.0, float("inf"))], ["inf 1 to inf"]),
+    ],
+)
+def test_numbers_of_a_column_have_as_many_places_and_so_have_their_intervals(values, written):
+    places = _places([value for value, _, _ in values])
+    rows = [{"n": value, "n_low": low, "n_high": high} for value, low, high in values]
+    assert [" ".join(_shown(row, "n", places, is_number=True)).strip() for row in rows] == written
 
 
 def test_downloads_are_the_released_rows(ann):
