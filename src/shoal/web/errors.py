@@ -56,7 +56,8 @@ def error_reply(error: ShoalError | Mapping[str, Any], status: int | None = None
 def bare_page(status: int, title: str, *sentences: str, headers: Mapping[str, str] | None = None) -> Response:
     """A page for people without template, style and links: those may be the bug, or out of reach under the name that was asked."""
     said = "".join(f"<p>{html.escape(sentence)}</p>" for sentence in sentences)
-    head = f'<!doctype html><html lang="en"><head><title>{html.escape(title)} · shoal</title></head>'
+    fits = '<meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">'
+    head = f'<!doctype html><html lang="en"><head><meta charset="utf-8">{fits}<title>{html.escape(title)} · shoal</title></head>'
     text = f"{head}<body><main><h1>{html.escape(title)}</h1>{said}</main></body></html>"
     return Response(text.encode(errors="replace"), status, dict(headers or {}), "text/html")
 

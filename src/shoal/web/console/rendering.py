@@ -29,6 +29,21 @@ LONGEST_CELL = 200
 _CLAUSE = re.compile(r"\bSELECT WITH \w+( OPTIONS ?\()?", re.IGNORECASE)
 SIGNS = {"E_NOT_FOUND": "Not found", "E_FORBIDDEN": "Not yours to open", "E_AUTH": "Sign in again"}
 
+HOME = ("/", "the data sets")
+FORMS = {
+    "people": ("/people", "People"),
+    "allowances": ("/people", "People"),
+    "tokens": ("/tokens", "Tokens"),
+    "approvals": ("/approvals", "Approvals"),
+}
+FORMS_OF_DATA_SETS = {
+    "raise": ("/budget", "the budget"),
+    "lift": ("/budget", "the budget"),
+    "refresh": ("", "the data set"),
+    "ask": ("/ask", "the editor"),
+    "tune": ("/tune", "Tune"),
+}
+
 
 @cache
 def _templates() -> Environment:
@@ -99,10 +114,22 @@ def error_page(request: Request, error: ShoalError, status: int | None = None) -
         where = "/login" if place == "/" else f"/login?to={quote(place, safe='/')}"
         return RedirectResponse(where, 303)
     found = status or status_of(error.code)
-    reply = page(request, "error.html", found, title=SIGNS.get(error.code, "That did not work"), error=error.to_dict())
+    sign = SIGNS.get(error.code, "That did not work")
+    if request.method == "POST" and error.code == "E_FORBIDDEN":
+        sign = "Not allowed"
+    reply = page(request, "error.html", found, title=sign, error=error.to_dict(), back=_way_back(request))
     if error.code in RETRY_AFTER:
         reply.headers["Retry-After"] = RETRY_AFTER[error.code]
     return reply
+
+
+def _way_back(request: Request) -> tuple[str, str]:
+    """The page with the form that was refused, and its name."""
+    noun, *rest = request.url.path.strip("/").split("/")
+    if request.method == "POST" and noun == "d" and len(rest) == 2 and rest[1] in FORMS_OF_DATA_SETS:
+        tab, name = FORMS_OF_DATA_SETS[rest[1]]
+        return f"/d/{quote(rest[0], safe='')}{tab}", name
+    return FORMS.get(noun, HOME) if request.method == "POST" else HOME
 
 
 # ---- how things are written -------------------------------------------------------------------------------------------
@@ -200,7 +227,10 @@ def detail(line: dict[str, Any]) -> str:
         return said
     told = {name: value for name, value in json.loads(said).items() if value is not None and name != "dataset"}
     limit = told.pop("budget", None)
-    words = [f"{name.replace('_', ' ')}: {value}" for name, value in told.items()]
+    words = [
+        f"{name.replace('_', ' ')}: {number(value) if isinstance(value, float) else value}"
+        for name, value in told.items()
+    ]
     return " · ".join([*words, f"budget: ε {number(limit['epsilon'])}, δ {small(limit['delta'])}"] if limit else words)
 
 

@@ -265,6 +265,33 @@ def test_people_are_added_allowed_and_retired(served, carla):
     assert carla.send_form("/people", name="eva", roles="analyst").status_code == 400
 
 
+@pytest.mark.parametrize(
+    ("path", "fields", "title", "back"),
+    [
+        ("/people", {"name": "ann", "roles": "analyst"}, "That did not work", "/people"),
+        ("/allowances", {"dataset": "visits", "to": "ann", "epsilon": "1,5"}, "That did not work", "/people"),
+        ("/tokens", {"user": "otto", "scope": "query", "days": "9"}, "Not allowed", "/tokens"),
+        ("/d/visits/raise", {"epsilon": "0.1", "delta": "0", "because": "x"}, "That did not work", "/d/visits/budget"),
+        ("/d/visits/refresh", {"more": "1"}, "That did not work", "/d/visits"),
+        ("/logout", {"more": "1"}, "That did not work", "/"),
+    ],
+)
+def test_a_form_that_is_refused_leads_back_to_its_page(served, carla, path, fields, title, back):
+    page = carla.send_form(path, **fields).text
+    assert f"<h1>{title}</h1>" in page
+    assert f'<a class="button" href="{back}">Back to ' in page
+
+
+def test_analysts_see_their_own_share_beside_the_budget(served, ann):
+    served.service.allow(OPERATOR, Grant("visits", "ann", "month", budget((0.45, 1e-4))))
+    try:
+        page = ann.get("/d/visits/budget").text
+    finally:
+        served.service.withdraw(OPERATOR, "visits", "ann", "month")
+    assert "Your share" in page
+    assert "left of 0.45 this month" in page
+
+
 def test_an_allowance_without_a_delta_has_the_ledgers(served, carla):
     carla.send_form("/people", name="hugo", roles="analyst")
     grant = {"dataset": "visits", "to": "hugo", "per": "day"}
