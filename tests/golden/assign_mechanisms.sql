@@ -37,7 +37,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 --> charge: epsilon 1 for Laplace(scale 20, shift 20 × 1 over 2, grid 1)
 --> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is more accurate here.
+--> note: Laplace noise is more accurate here than Gaussian noise.
 --> note: COUNT and what it lacks to its bound are released at the price of one: groups are selected by the number of owners that follows from the two.
 
 -- Many groups: Gaussian noise
@@ -46,7 +46,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, max_groups_c
 --> release 1: OwnerSum(argument=c4, is_integer=False, origin=middle) in [0, 10000] + Gaussian(sigma ≈ 8.47733e+09, shift 163840000 × 50, grid 1/2^14)
 --> groups: threshold 42278539 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.67281e+06, shift 1048576 × 50, grid 1), delta ≈ 1e-06, groups 50, owners from 1
 --> charge: epsilon 1, delta ≈ 1e-06 for 3 Gaussian parts and the threshold on one of them: threshold 42278539 on weights, 1048576 steps in one group to 148291 in 50, Gaussian(sigma ≈ 7.67281e+06, shift 1048576 × 50, grid 1), delta ≈ 1e-06, groups 50, owners from 1
---> note: Jointly calibrated Gaussian noise is more accurate here.
+--> note: Jointly calibrated Gaussian noise is more accurate here than Laplace noise.
 
 -- The count of owners that is shown decides
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(DISTINCT uid) FROM visits GROUP BY site
@@ -56,7 +56,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6) site, COUNT(
 --> charge: epsilon 1 for Laplace(scale 1, shift 1 × 1, grid 1)
 --> charge: threshold 15 on Laplace(scale 1, shift 1 × 1, grid 1), delta ≈ 1e-06, groups 1, owners from 1, the noisy count is shown
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is more accurate here.
+--> note: Laplace noise is more accurate here than Gaussian noise.
 
 -- Each rule on request: OPTIMAL
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = OPTIMAL) site, COUNT(*) FROM visits GROUP BY site
@@ -65,7 +65,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_select
 --> charge: epsilon 1/2 for Laplace(scale 40, shift 20 × 1, grid 1)
 --> charge: optimal selection, epsilon 1/2, delta ≈ 1e-06, groups 1, owners from 1
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is more accurate here.
+--> note: Laplace noise is more accurate here than Gaussian noise.
 
 -- Each rule on request: LAPLACE_THRESHOLD
 SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, group_selection_strategy = LAPLACE_THRESHOLD, noise = LAPLACE) site, COUNT(*) FROM visits GROUP BY site
@@ -99,7 +99,7 @@ SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-6, min_privacy_
 --> charge: epsilon 1 for Laplace(scale 20, shift 20 × 1 over 2, grid 1)
 --> charge: threshold 327 on both parts of a whole, Laplace(scale 20, shift 20 × 1 over 2, grid 1), delta ≈ 1e-06, groups 1, owners from 10
 --> note: Each owner counts in one group only (max_groups_contributed was not given).
---> note: Laplace noise is more accurate here.
+--> note: Laplace noise is more accurate here than Gaussian noise.
 --> note: COUNT and what it lacks to its bound are released at the price of one: groups are selected by the number of owners that follows from the two.
 
 -- Bounds to be found take half

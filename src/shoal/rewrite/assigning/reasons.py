@@ -41,4 +41,5 @@ def reason_for(draft: Draft, budget: Budget, noise: str) -> str:
         return f"{name}: Gaussian noise would need delta > 0"
     if noise == "LAPLACE" and not budget.is_even:
         return f"{name}, because a part of epsilon is fixed in the query"
-    return f"{name} is more accurate here"
+    other = "Gaussian" if noise == "LAPLACE" else "Laplace"
+    return f"{name} is more accurate here than {other} noise"
