@@ -241,7 +241,10 @@ def test_bounds_that_are_found_are_told_of_their_columns(quiet_shop):
     [
         ("delta = 1e-6, noise = LAPLACE", "Laplace noise, as asked."),
         ("delta = 1e-6, noise = GAUSSIAN", "Jointly calibrated Gaussian noise, as asked."),
-        ("delta = 1e-6, max_groups_contributed = 50", "Jointly calibrated Gaussian noise is more accurate here than Laplace noise."),
+        (
+            "delta = 1e-6, max_groups_contributed = 50",
+            "Jointly calibrated Gaussian noise is more accurate here than Laplace noise.",
+        ),
         ("delta = 1e-6, kappa = 1", "Laplace noise is more accurate here than Gaussian noise."),
     ],
 )

@@ -189,6 +189,12 @@ class OpenTuning:
 
     def __init__(self, session: Session, asked_for: str | StatementPlan, delta: float | None = None) -> None:
         plan = session.asked(asked_for)[0] if isinstance(asked_for, str) else asked_for
+        if isinstance(plan, StatementPlan) and not plan.selects:
+            raise ShoalError(
+                "E_UNSUPPORTED",
+                "This query reads no private table.",
+                hint="It costs nothing: there is nothing to tune.",
+            )
         if not isinstance(plan, StatementPlan) or len(plan.selects) != 1:
             raise ShoalError(
                 "E_UNSUPPORTED", "Tuning is about one private SELECT.", hint="Tune each of them by itself."
@@ -201,6 +207,10 @@ class OpenTuning:
             each.first or call.aggregate.name
             for each, call in zip(output_names(plan)[0], asked.aggregates, strict=True)
         ]
+        self.averages = {
+            name for name, call in zip(self.columns, asked.aggregates, strict=True) if call.aggregate.name == "AVG"
+        }
+        """The columns whose figures are those of a sum of owners' averages."""
         with session.snapshot(Deadline(3600.0)) as engine:
             self._pairs = read_pairs(engine, asked)
 

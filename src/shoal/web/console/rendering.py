@@ -67,6 +67,7 @@ def _templates() -> Environment:
         "detail": detail,
         "moment": moment,
         "statement": statement,
+        "tenth": "{:,.1f}".format,
         "tenths": tenths,
         "written_out": written_out,
     }
@@ -176,7 +177,7 @@ def percent(share: float | None) -> str:
 
 def tenths(share: float | None) -> str:
     """A share in a column of shares, each with one decimal."""
-    return "—" if share is None else f"{100 * share:.1f}%"
+    return "—" if share is None else f"{100 * share:,.1f}%"
 
 
 def audience(to: str) -> str:

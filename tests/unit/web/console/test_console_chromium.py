@@ -315,6 +315,17 @@ def test_enter_after_the_error_one_can_live_with_sets_epsilon(chromium, served, 
         assert "epsilon = 1.5," not in window.page.input_value("#sql")
 
 
+def test_an_answer_on_paper_is_dark_on_white_and_whole(chromium, served):
+    with a_window(chromium, served, color_scheme="dark") as window:
+        window.sign_in("ann")
+        window.ask(by_site() + "\n" * 30 + "-- the end")
+        window.page.emulate_media(media="print")
+        paper = "getComputedStyle(document.body).backgroundColor + getComputedStyle(document.body).color"
+        assert window.page.evaluate(paper) == "rgb(255, 255, 255)rgb(19, 32, 58)"
+        assert not window.page.locator("#downloads").is_visible()
+        assert window.page.evaluate("document.querySelector('pre.sql').clientHeight") > 600
+
+
 # ---- text of strangers ---------------------------------------------------------------------------------------------
 
 

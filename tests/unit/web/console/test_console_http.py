@@ -356,6 +356,10 @@ def test_tuning_is_said_not_to_be_private_and_each_look_is_counted(carla):
     assert "only which groups appear" in untold
     assert "ε and groups per person are the same for n." in untold
     assert 'id="no-figure"' not in first.text
+    average = "AVG(LENGTH(site), contribution_bounds_per_group => (0, 9)) AS a"
+    assert "<code>a</code> is an average" in carla.send_form("/d/visits/tune", sql=counted.format(average)).text
+    public = carla.send_form("/d/visits/tune", sql="SELECT town FROM sites")
+    assert "there is nothing to tune" in public.text
     assert carla.send_form("/d/visits/tune", sql="SELECT nothing").status_code == 400
     assert "tune" in carla.get("/log").text
 

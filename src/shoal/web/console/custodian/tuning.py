@@ -148,6 +148,7 @@ def tuning_view(opened: OpenTuning, choice: Choice) -> dict[str, Any]:
     histogram, is_steep = _histogram(found, column)
     return {
         "column": column,
+        "is_average": column in opened.averages,
         "others_untold": opened.columns[1:],
         "one": one,
         "clamped": None if one.clamped_low is None else one.clamped_low + (one.clamped_high or 0.0),
