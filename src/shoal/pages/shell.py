@@ -61,10 +61,10 @@ def tile(number: str, label: str, kind: str = "") -> str:
     return f'<div class="tile {kind}"><b>{escape(number)}</b><span>{escape(label)}</span></div>'
 
 
-def heads(headings: tuple[tuple[str, bool], ...]) -> str:
-    """Sortable column headings; the flag says that a column is text."""
+def heads(headings: tuple[tuple[str, bool], ...], first: str = "details") -> str:
+    """Sortable column headings, after one for what begins a row; the flag says that a column is text."""
     cells = "".join(
         f'<th scope="col" class="{"text" if text else ""}"><button type="button">{name}</button></th>'
         for name, text in headings
     )
-    return f'<thead><tr><th aria-label="details"></th>{cells}</tr></thead>'
+    return f'<thead><tr><th aria-label="{first}"></th>{cells}</tr></thead>'

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -85,6 +87,19 @@ def test_the_grid_is_every_combination(table):
     assert found.to_dict()["warning"].startswith("not private")
     assert "Not private" in found.to_html()
     assert "max_groups_contributed = 1" in found.options(0)["sql"]
+
+
+def test_each_figure_of_the_page_is_below_its_heading(table):
+    found = tuning.tune({"t": table}, CATALOG, SQL, epsilon=[0.5, 1], groups=[2])
+    page = found.to_html()
+    headings = ["", *re.findall(r'<th scope="col"[^>]*><button type="button">([^<]*)</button>', page)]
+    (first, _) = re.findall(r"<tbody><tr>(.*?)</tr></tbody>", page)
+    row = dict(zip(headings, re.findall(r"<td[^>]*>(.*?)</td>", first), strict=True))
+    one = found.settings[0]
+    assert (row["ε"], row["groups per owner"]) == ("0.5", "2")
+    assert row["groups kept"] == f"{one.expected_groups_kept:.1f} of 8"
+    assert row["lost to the groups limit"] == f"{one.lost_to_groups_limit:.1%}"
+    assert row["noise (σ)"] == f"{one.noise_standard_deviation:.4g}"
 
 
 def test_options_to_copy_lose_no_digit(table):

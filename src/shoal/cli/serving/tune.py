@@ -57,7 +57,7 @@ def show(found: Tuning) -> None:
     from rich import box
     from rich.table import Table
 
-    from shoal.tuning.cells import SHORT_HEADINGS, cells
+    from shoal.tuning.cells import SHORT_HEADINGS, advised, cells
 
     out, table = console(), Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for name in SHORT_HEADINGS:
@@ -68,18 +68,6 @@ def show(found: Tuning) -> None:
     out.print(table)
     for sentence, about in advised(found).items():
         out.print(f"advice  {sentence}{about}")
-
-
-def advised(found: Tuning) -> dict[str, str]:
-    """Each sentence, and the rows of the table that it is about where it is not about all of them."""
-    said: dict[str, list[int]] = {}
-    for row, one in enumerate(found.settings, start=1):
-        for sentence in one.advice:
-            said.setdefault(sentence, []).append(row)
-    return {
-        sentence: "" if len(rows) == len(found.settings) else f" (rows {', '.join(map(str, rows))})"
-        for sentence, rows in said.items()
-    }
 
 
 def number(text: str) -> float:
