@@ -208,7 +208,7 @@ def _not_trusted(error: ssl.SSLCertVerificationError) -> ShoalError:
     """Asking again would change nothing."""
     return ShoalError(
         "E_SOURCE",
-        f"The certificate of the service is not trusted: {error.verify_message}.",
+        f"The certificate of the service is not trusted: {error.verify_message.rstrip('.')}.",
         hint="Set SSL_CERT_FILE to the certificate of the authority that issued it.",
     )
 

@@ -122,6 +122,22 @@ def test_a_killed_service_owes_nothing_and_charges_nothing_twice(tmp_path):
     assert "3 charges" in run(tmp_path, "check")
 
 
+def test_users_are_listed_with_roles_and_groups_and_a_missing_service_says_what_makes_one(tmp_path):
+    run(tmp_path, "init")
+    assert run(tmp_path, "user", "list") == "There is no user.\n"
+    run(tmp_path, "user", "add", "ann", "--role", "analyst", "--group", "research")
+    run(tmp_path, "user", "add", "otto", "--role", "auditor", "--role", "custodian")
+    run(tmp_path, "user", "retire", "otto")
+    assert run(tmp_path, "user", "list").splitlines() == [
+        "ann  analyst  group:research",
+        "otto  auditor, custodian  retired",
+    ]
+    assert [one["name"] for one in json.loads(run(tmp_path, "user", "list", "--json"))["users"]] == ["ann", "otto"]
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        run(tmp_path / "elsewhere", "user", "list")
+    assert "shoal service init --home DIR makes one." in refused.value.stderr
+
+
 def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -50,7 +50,10 @@ def opened(kept: Path | str, *, new: bool = False, anchor: str | None = None) ->
     from shoal.service.stores.opening import exists, shown
 
     if not new and not exists(kept):
-        raise ShoalError("E_USAGE", f"There is no service in {shown(kept)!r}.", hint="shoal service init makes one.")
+        maker = "init --home DIR" if isinstance(kept, Path) else "migrate --store URL"
+        raise ShoalError(
+            "E_USAGE", f"There is no service in {shown(kept)!r}.", hint=f"shoal service {maker} makes one."
+        )
 
     @contextmanager
     def inside() -> Iterator[Service]:
@@ -271,6 +274,25 @@ def user_add(
     """
     service.add_user(operator, name, role, group or [])
     return {"user": name}, f"{name} was added."
+
+
+@user_app.command("list")
+@acting
+def user_list(service: Service, operator: Caller) -> Done:  # noqa: ARG001 - every act has one
+    """List users with their roles and groups."""
+    found: list[dict[str, Any]] = service.people.all()
+    lines = [
+        "  ".join(
+            [
+                one["name"],
+                ", ".join(one["roles"]),
+                *(f"group:{group}" for group in one["groups"]),
+                *(["retired"] if one["retired"] else []),
+            ]
+        )
+        for one in found
+    ]
+    return {"users": found}, "\n".join(lines) or "There is no user."
 
 
 @user_app.command("retire")
