@@ -70,7 +70,7 @@ def connect(
             same methods; catalog, budget and user are the service's.
         buckets: into how many parts Spark cuts the owners; enough for all processors where it is left out.
     """
-    from shoal.remote import RemoteSession, is_remote
+    from shoal.remote import WHAT_TO_CONNECT, RemoteSession, is_remote
 
     if is_remote(source):
         if any(option is not None for option in (catalog, budget, ledger, accountant, user, buckets)):
@@ -79,7 +79,7 @@ def connect(
             )
         return cast("Session", RemoteSession(source, token))
     if catalog is None or token is not None:
-        raise ShoalError("E_USAGE", "A session over data needs a catalog, and no token.", hint="shoal init writes one.")
+        raise ShoalError("E_USAGE", "A session over data needs a catalog, and no token.", hint=WHAT_TO_CONNECT)
     from shoal.engines.duckdb.filled import keep_one
     from shoal.engines.sources import open_source
 

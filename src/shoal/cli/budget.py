@@ -154,7 +154,7 @@ def budget_of_service(db: str, token_file: Path | None, others: tuple[object, ..
         return write_json(found)
     spent, limit = found["spent"], found["budget"]
     typer.echo(
-        f"spent      ε = {spent['epsilon']:g}, δ = {spent['delta']:g} of {limit['epsilon']:g}, {limit['delta']:g}"
+        f"spent      ε = {spent['epsilon']:g}, δ = {spent['delta']:g} of ε = {limit['epsilon']:g}, δ = {limit['delta']:g}"
     )
     for entry in found["entries"]:
         typer.echo(f"{entry['noted_at']}  {entry['user']}  ε = {entry['epsilon']:g}  {entry['state']}")

@@ -41,6 +41,11 @@ LARGEST = 10**300
 """No amount of a service is as large; larger whole numbers do not fit a float."""
 _IDENTIFIER = re.compile(r"[A-Za-z0-9_-]{1,200}", re.ASCII)
 _LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+WHAT_TO_CONNECT = "shoal init writes a catalog. A data set of a service is https://host/d/NAME, with its token."
+HOW_TO_SIGN_IN = (
+    "Give it as token=…, --token-file FILE or in the variable SHOAL_TOKEN; the data custodian makes a new one."
+)
+STATES = {"approval": "it waits for a custodian's approval", "waiting": "it waits in line", "running": "it runs"}
 
 
 class ApprovalWarning(UserWarning):
@@ -88,9 +93,9 @@ class Job:
             if found.get("answer") is not None:
                 return self.session.answer(told(found, "answer", str))
             if ends is not None and time.monotonic() >= ends:
-                raise ShoalError(
-                    "E_BUSY", f"The job is not answered yet: {told(found, 'state', str)}.", hint="Ask again later."
-                )
+                state = told(found, "state", str)
+                why = STATES.get(state, state)
+                raise ShoalError("E_BUSY", f"The job is not answered yet: {why}.", hint="Ask again later.")
             if told(found, "state", str) == "approval":
                 time.sleep(1.0)
 
@@ -110,6 +115,9 @@ class RemoteSession:
         self._base, self.dataset = _parts(url)
         self._client = client or client_of(self._base)
         self._token = token or os.environ.get("SHOAL_TOKEN", "")
+
+    def __repr__(self) -> str:
+        return f"<shoal: the data set {self.dataset} of {self._base}>"
 
     def __enter__(self) -> RemoteSession:  # noqa: PYI034 - a session is not subclassed
         return self
@@ -379,7 +387,7 @@ def raised(error: dict[str, Any]) -> ShoalError:
     return ShoalError(
         str(error["code"]),
         str(error["message"]),
-        hint=error.get("hint"),
+        hint=HOW_TO_SIGN_IN if error["code"] == "E_AUTH" else error.get("hint"),
         position=tuple(position) if position else None,
     )
 

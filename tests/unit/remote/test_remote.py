@@ -35,6 +35,26 @@ def test_wrong_addresses_and_options_are_refused(url, options):
         shoal.connect(url, **options)
 
 
+def test_a_service_is_named_with_its_data_set():
+    with pytest.raises(shoal.ShoalError, match="https://host/d/NAME"):
+        shoal.connect("https://example.com/")
+    assert repr(RemoteSession("https://example.com/d/visits", "t", Flaky([]))) == (
+        "<shoal: the data set visits of https://example.com>"
+    )
+
+
+def test_whoever_is_not_signed_in_reads_where_a_token_goes():
+    error = {"error": {"code": "E_AUTH", "message": "wrong", "hint": "Authorization: Bearer", "position": None}}
+    with pytest.raises(shoal.ShoalError, match="SHOAL_TOKEN"):
+        RemoteSession("https://example.com/d/visits", "t", Flaky([replied(401, error)])).tables()
+
+
+def test_a_job_that_is_not_answered_in_time_says_what_it_waits_for(no_sleep):
+    client = Flaky([replied(200, {"state": "approval", "answer": None, "error": None})])
+    with pytest.raises(shoal.ShoalError, match="it waits for a custodian's approval"):
+        RemoteSession("https://example.com/d/visits", "t", client).job("j_1").result(timeout=0)
+
+
 class Flaky:
     """A transport that fails a few times, then answers."""
 

@@ -41,6 +41,7 @@ def test_query_explain_and_budget_of_a_service(where):
     spent = json.loads(printed("budget", *where, "--json"))
     assert spent["entries"][-1]["epsilon"] == 0.2
     assert "ε = 0.2  answered" in printed("budget", *where)
+    assert " of ε = " in printed("budget", *where)
 
 
 def test_options_that_are_the_services_own_are_refused(where, tmp_path):
