@@ -136,6 +136,9 @@ def test_users_are_listed_with_roles_and_groups_and_a_missing_service_says_what_
     with pytest.raises(subprocess.CalledProcessError) as refused:
         run(tmp_path / "elsewhere", "user", "list")
     assert "shoal service init --home DIR makes one." in refused.value.stderr
+    with pytest.raises(subprocess.CalledProcessError) as refused:
+        run(tmp_path, "allow", "shop", "--to", "ann")
+    assert "dataset list" in refused.value.stderr
 
 
 def free_port():

@@ -41,6 +41,8 @@ Name = Annotated[str, typer.Argument(metavar="NAME")]
 Because = Annotated[str, typer.Option("--because", metavar="TEXT", help="The reason, which is kept.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+WHAT_THERE_IS = "shoal service dataset list, user list and token list say what there is."
+
 
 def opened(kept: Path | str, *, new: bool = False, anchor: str | None = None) -> AbstractContextManager[Service]:
     """The service at a place, for one act."""
@@ -77,7 +79,12 @@ def in_service(
     from shoal.service.service import OPERATOR
 
     with opened(where(home, store)) as service:
-        data, text = act(service, OPERATOR)
+        try:
+            data, text = act(service, OPERATOR)
+        except ShoalError as error:
+            if error.code != "E_NOT_FOUND" or error.hint:
+                raise
+            raise ShoalError(error.code, error.message, hint=WHAT_THERE_IS) from None
     said(data, text, json=json)
 
 
