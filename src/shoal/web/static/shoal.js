@@ -106,7 +106,7 @@ for (const live of document.querySelectorAll("form[data-live]")) {
   };
   live.addEventListener("input", (event) => {
     const shown = live.querySelector(`output[for="${event.target.id}"]`);
-    if (shown) shown.textContent = event.target.value;
+    if (shown) shown.textContent = Number(event.target.value).toLocaleString("en-US", { maximumFractionDigits: 6 });
     if (event.target.type !== "range") return;
     clearTimeout(timer);
     timer = setTimeout(follow, 250);

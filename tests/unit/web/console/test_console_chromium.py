@@ -230,6 +230,9 @@ def test_sliders_of_tuning_move_its_figures_and_every_look_is_counted(chromium, 
         assert int(window.page.locator("#looked").inner_text()) > int(looked)
         assert "epsilon = 0.8" in window.page.locator("#options").inner_text()
         assert window.page.locator("#settings tbody tr").count() >= 4
+        window.page.evaluate("const s = document.getElementById('epsilon'); s.max = 5000; s.value = 2050")
+        window.page.dispatch_event("#epsilon", "input")
+        assert window.page.locator("output[for=epsilon]").inner_text() == "2,050"
 
 
 def test_a_token_is_made_shown_once_and_revoked(chromium, served):
