@@ -84,3 +84,11 @@ def test_a_time_that_cannot_be_found_asks_for_days_not_numbers(session):
     said = " ".join(session.query("SELECT MIN(free) AS first FROM visits WHERE uid < 2").notes)
     assert "write the first and the last day into the catalog" in said
     assert "(0, 100)" not in said
+
+
+def test_notes_about_times_are_said_once_and_name_no_interval_that_is_not_there(session):
+    notes = session.query("SELECT MIN(free) AS first, MAX(free) AS last FROM visits").notes
+    assert sum("decades apart" in note for note in notes) == 1
+    assert "MIN(free): an earlier time of one owner may be hidden by the noise." in notes
+    assert "MAX(free): a later time of one owner may be hidden by the noise." in notes
+    assert not any("its interval" in note for note in notes)

@@ -9,7 +9,7 @@ import numpy as np
 
 from shoal.errors import InternalError
 from shoal.frozen import dataclass
-from shoal.plan.aggregates.defaults import PER_ROW, Aggregate, KeptRows, range_in_words
+from shoal.plan.aggregates.defaults import PER_ROW, Aggregate, KeptRows, range_in_words, seconds_of_unit
 from shoal.plan.aggregates.noisy_measure import Interval, nothing
 from shoal.plan.measures import (
     Leaves,
@@ -141,6 +141,8 @@ class Extreme(Aggregate):
         """Its values are clamped, and its interval is open on one side."""
         clamped = "" if bounds is None else f"values are clamped to {range_in_words(bounds, self)}; "
         side = "down" if self.side == "min" else "up"
+        if seconds_of_unit(self) is not None:
+            return f"{name}: {clamped}{'an earlier' if side == 'down' else 'a later'} time of one owner may be hidden by the noise."
         return f"{name}: {clamped}its interval goes {side} to where one owner may lie whom the noise hides."
 
     def finish(self, readings: Sequence[NoisyMeasure]) -> NDArray[Any]:

@@ -224,7 +224,9 @@ class AggregateBinder:
             aggregate = spelling.make(Written(number, extra, rows, self._row_limit))
             self._times[aggregate] = value.type.plain()
             if self._known_bounds.of(number) is None:
-                self.notes.append(_far_apart(call, value.type))
+                note = _far_apart(value.type)
+                if note not in self.notes:
+                    self.notes.append(note)
             return aggregate
         return spelling.make(Written(value, extra, rows, self._row_limit))
 
@@ -313,13 +315,13 @@ class AggregateBinder:
 _TIMES = frozenset({Kind.DATE, Kind.TIMESTAMP})
 
 
-def _far_apart(call: FunctionCall, of: Type) -> str:
+def _far_apart(of: Type) -> str:
     """What to expect of a time whose period nobody knows."""
     unit = "days" if of.kind is Kind.DATE else "seconds"
     return (
-        f"{call.name} of times is looked for in {unit} since 1970, between bounds that may be decades apart: with few hundred "
-        'owners it can be years off. Who knows the period writes it into the catalog: bounds = ["2020-01-01", "2024-12-31"] of '
-        "the column."
+        f"Times are looked for in {unit} since 1970, between bounds that may be decades apart: with few hundred "
+        "owners they can be years off. Whoever knows the period writes it into the catalog: "
+        'bounds = ["2020-01-01", "2024-12-31"] of the column.'
     )
 
 
