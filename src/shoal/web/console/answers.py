@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -99,10 +100,11 @@ def answer_view(result: Result, level: float, column: str | None, unit: str) -> 
     charted = [name for name in numbers if not pa.types.is_list(table.schema.field(name).type)]
     if column is not None and column not in charted:
         raise ShoalError("E_USAGE", "There is no such number in this answer.", hint="Choose one of its columns.")
+    right = {name for name in names[1:] if rows and all(_is_plain_number(row[name]) for row in rows)}
     places = {name: _places([row[name] for row in rows]) for name in names}
     means = meaning(result.epsilon, result.delta).to_dict(unit=unit) if result.epsilon else None
     return {
-        "columns": [(name, name in numbers) for name in names],
+        "columns": [(name, name in numbers, name in numbers or name in right) for name in names],
         "rows": [[_shown(row, name, places[name], is_number=name in numbers) for name in names] for row in rows],
         "total": len(result),
         "level": level,
@@ -220,6 +222,10 @@ def _days(rows: list[dict[str, Any]], keys: list[str]) -> frozenset[str]:
         for key, found in times.items()
         if found and all(isinstance(each, dt.datetime) and each.time() == dt.time() for each in found)
     )
+
+
+def _is_plain_number(value: Any) -> bool:
+    return value is None or (isinstance(value, (int, float, Decimal)) and not isinstance(value, bool))
 
 
 def _is_scale(value: Any) -> bool:

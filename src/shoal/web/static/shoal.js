@@ -34,13 +34,16 @@ if (asking) {
     const body = new URLSearchParams({ form: asking.elements.form.value, sql: text });
     const reason = byId("reason") ? byId("reason").value : "";
     try {
-      const reply = await fetch(asking.dataset.explain, { method: "POST", body, redirect: "error" });
+      const reply = await fetch(asking.dataset.explain, { method: "POST", body, redirect: "manual" });
       if (mine !== number || sql.value !== text) return;
-      panel.innerHTML = await reply.text();
-      if (byId("reason")) byId("reason").value = reason;
-      explained = text;
+      if (reply.type === "opaqueredirect") panel.textContent = "You are signed out. Copy your question, and reload the page to sign in again.";
+      else {
+        panel.innerHTML = await reply.text();
+        if (byId("reason")) byId("reason").value = reason;
+        explained = text;
+      }
     } catch {
-      if (mine === number) panel.textContent = "The service cannot be reached. Reload the page to sign in again.";
+      if (mine === number) panel.textContent = "The service cannot be reached. Nothing was asked; try again in a moment.";
     }
     panel.classList.remove("explaining");
     mark();

@@ -306,6 +306,15 @@ def test_without_script_a_question_is_explained_asked_and_answered(chromium, ser
         assert window.page.locator("#answer tbody tr").count() == 4
 
 
+def test_whoever_is_signed_out_while_writing_reads_so(chromium, served):
+    with a_window(chromium, served) as window:
+        window.sign_in("ann")
+        window.explain(by_site())
+        window.page.context.clear_cookies()
+        window.page.fill("#sql", by_site())
+        playwright.expect(window.page.locator("#explanation")).to_contain_text("You are signed out.")
+
+
 @pytest.mark.parametrize("script", [True, False])
 def test_enter_after_the_error_one_can_live_with_sets_epsilon(chromium, served, script):
     with a_window(chromium, served, java_script_enabled=script) as window:

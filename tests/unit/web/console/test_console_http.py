@@ -209,6 +209,13 @@ def test_months_beside_another_key_are_named_without_their_hours():
     assert _label(rows[1], ["month", "ok"], _days(rows, ["month", "ok"])) == "2025-01-01 00:00:00, NULL"
 
 
+def test_an_answer_of_public_tables_promises_nothing_and_aligns_its_numbers(ann):
+    page = ann.answer("SELECT town, COUNT(*) AS n FROM sites GROUP BY town").text
+    assert "No private table was read." in page
+    assert "Promise:" not in page
+    assert re.search(r'<th scope="col" >town</th><th scope="col" class="number">n</th>', page)
+
+
 @pytest.mark.parametrize(
     ("values", "written"),
     [
