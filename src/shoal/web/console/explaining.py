@@ -57,7 +57,7 @@ def explanation_view(explained: dict[str, Any], sql: str) -> dict[str, Any]:
         "sentences": sentences(means),
         "picture": _picture(means) if epsilon else None,
         "unit": explained["unit"],
-        "delta_is": explained.get("delta_is", []),
+        "delta_is": [line.replace("one owner", explained["unit"]) for line in explained.get("delta_is", [])],
         "advice": list(dict.fromkeys(explained["advice"])),
         "notes": _notes(explained),
         "text": explained["text"],

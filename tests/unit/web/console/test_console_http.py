@@ -209,6 +209,18 @@ def test_months_beside_another_key_are_named_without_their_hours():
     assert _label(rows[1], ["month", "ok"], _days(rows, ["month", "ok"])) == "2025-01-01 00:00:00, NULL"
 
 
+def test_an_owner_is_called_what_the_data_set_protects(ann):
+    sql = (
+        "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 0.2, delta = 1e-6, max_groups_contributed = 1)"
+        " site, COUNT(DISTINCT uid) AS owned FROM visits GROUP BY site"
+    )
+    explained = ann.send_form("/d/visits/ask", sql=sql, do="explain").text
+    assert "the chance that a group of one person appears is at most δ" in explained
+    page = ann.answer(sql).text
+    assert "Each owner counts in at most 1 group" in page
+    assert "An owner is one person." in page
+
+
 def test_an_answer_of_public_tables_promises_nothing_and_aligns_its_numbers(ann):
     page = ann.answer("SELECT town, COUNT(*) AS n FROM sites GROUP BY town").text
     assert "No private table was read." in page
