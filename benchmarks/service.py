@@ -6,12 +6,16 @@ A ratio is told for all rounds, and for the blocks that they are cut into: how f
 busy machine the service loses more than the session, because three processes wait for a processor where the session is one:
 `--first` runs before everything else there (round robin, root's right). Processor time per request is told too, for the client,
 the service, and the processes that plan and run; it hardly depends on the load.
+
+`--clients` also measures what these processors give without any service: as many sessions at once as there are processors, each in
+a process and with a ledger of its own. Processors that share caches, or are two threads of one, do less than twice what one does.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -132,6 +136,44 @@ def crowd(local: Any, url: str, tokens: list[str], serving: int) -> tuple[dict[s
     return {f"{what}, {len(tokens)} clients": ratios for what, ratios in found.items()}, taken
 
 
+def sessions_at_once(folder: Path, number: int) -> dict[str, list[float]]:
+    """How much more sessions in processes of their own do at once than the first of them alone, round by round."""
+    started = multiprocessing.get_context("spawn")
+    pipes = [started.Pipe() for _ in range(number)]
+    each = [
+        started.Process(target=_ask_as_told, args=(folder, n, pipe[1]), daemon=True) for n, pipe in enumerate(pipes)
+    ]
+    found: dict[str, list[float]] = {what: [] for what in EACH_ASKS}
+    for process in each:
+        process.start()
+    for round_, (what, ratios) in product(range(CROWD_ROUNDS), found.items()):
+        alone = median(_told(pipes[:1], what, f"{round_}alone")[0])
+        together = _told(pipes, what, f"{round_}both")
+        ratios.append(alone * sum(1 / median(times) for times in together))
+    for pipe, _ in pipes:
+        pipe.send(None)
+    for process in each:
+        process.join()
+    return {f"{what}, {number} sessions": ratios for what, ratios in found.items()}
+
+
+def _told(pipes: list[Any], what: str, name: str) -> list[list[float]]:
+    """Seconds of each question of each session, all of which ask at once."""
+    for pipe, _ in pipes:
+        pipe.send((what, name))
+    return [pipe.recv() for pipe, _ in pipes]
+
+
+def _ask_as_told(folder: Path, number: int, pipe: Any) -> None:
+    """A session in this process, and what it is told to ask."""
+    ledger = folder / f"session{number}.db"
+    with shoal.connect(folder / "data", catalog=folder / "shoal.toml", budget=(1000, 1e-5), ledger=ledger) as session:
+        while (told := pipe.recv()) is not None:
+            what, name = told
+            texts = [counting(f"s{name}{what}{number}_{i}") for i in range(4 * EACH_ASKS[what])]
+            pipe.send([seconds(getattr(session, what), text) for text in texts])
+
+
 def processors(serving: int) -> dict[str, float]:
     """Processor seconds so far: of this process, of those that serve, and of those that plan and run."""
     found = {"client": time.process_time(), "service": 0.0, "planners and runners": 0.0}
@@ -220,6 +262,8 @@ def compared(folder: Path, said: argparse.Namespace) -> dict[str, dict[str, Any]
                     taken |= more
         finally:
             process.terminate()
+    if said.clients:
+        many |= sessions_at_once(folder, os.cpu_count() or 1)
     ratios: dict[str, Any] = {
         "explain": blocks(found["session.explain"], found["service explain"]),
         "query": blocks(found["session.query"], found["service query"]),
