@@ -57,6 +57,8 @@ class Hired:
         """Until then it opens what is asked for, and nothing in advance."""
         self._is_open = False
         """Whether everything it was asked to open is open."""
+        self._is_at_work = False
+        """Whether it was given a statement, and has not said how that ended."""
 
     def is_ready(self, versions: dict[str, int]) -> bool:
         """Whether a live process was given these data sets and no others."""
@@ -98,7 +100,7 @@ class Hired:
         """The process exits by itself once nobody is at the other end."""
         if self._channel is not None:
             self._channel.close()
-        self._channel, self.pid = None, 0
+        self._channel, self.pid, self._is_at_work = None, 0, False
 
     def kill(self) -> None:
         """Ends the process at once."""
@@ -130,10 +132,13 @@ class Hired:
         try:
             with self._ended_if_lost():
                 turn.begin()
+                self._is_at_work = True
                 self._send_anew({"run": errand.to_dict()}, errand.place, plan)
                 desk.keep()  # while the statement is planned there; nothing is charged before
                 return self._conversation(errand, terms, desk, turn)
         finally:
+            if self._is_at_work:  # what it says next would be taken for a word about the next statement
+                self.kill()
             turn.end()
 
     def plan(
@@ -212,6 +217,7 @@ class Hired:
             self._await_in_turn(channel, limits, turn)
             message, body = wire.receive(channel)
             turn.end()  # the ledger may wait for the disk, and a reply for its time
+            self._is_at_work = bool(message.keys() & {"reserve", "commit", "fail", "cancel"})
             if "answered" in message:
                 return body if message["answered"] else kept
             if "refused" in message:

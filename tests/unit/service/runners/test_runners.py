@@ -6,7 +6,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -161,6 +163,29 @@ def test_an_idle_runner_that_is_killed_is_replaced_without_a_word(opened):
     job = ask(service, "ann", "n")
     assert (job.state, job.runs) == ("answered", 1)
     assert runners(service) != {before}
+
+
+def test_a_runner_whose_statement_was_given_up_is_not_asked_another(opened, monkeypatch):
+    """It still planned the first, and what it asked to be charged for that was charged to whoever came next, who was suspended."""
+    service = opened(slots=1)
+    ask(service, "ann", "before")
+    keep, looks = service.store.keep, [signal.SIGSTOP, signal.SIGCONT]
+    (pid,) = runners(service)
+
+    def out_of_reach():
+        if threading.current_thread().name == "shoal-slot-0" and looks:
+            with suppress(ProcessLookupError):
+                os.kill(pid, looks.pop(0))
+            if looks:
+                raise ShoalError("E_LEDGER", "The store cannot be reached.")
+        keep()
+
+    monkeypatch.setattr(service.store, "keep", out_of_reach)
+    assert ask(service, "ann", "n").error["code"] == "E_LEDGER"
+    assert ask(service, "bob", "m").state == "answered"
+    assert pid not in runners(service)
+    entries = ledger(service).entries()
+    assert [(entry.user, entry.state) for entry in entries] == [("ann", "answered"), ("bob", "answered")]
 
 
 def test_runners_end_with_a_service_that_is_killed():
