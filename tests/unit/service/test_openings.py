@@ -11,6 +11,7 @@ from service_calls import ask, caller, refused
 from service_shop import counting
 
 from shoal.cli.serving.serve import prepare
+from shoal.engines import sources
 from shoal.errors import ShoalError
 from shoal.params import budget
 from shoal.service import datasets
@@ -144,6 +145,14 @@ def test_an_allowance_can_be_withdrawn_while_the_source_is_away(opened, folder):
     service.withdraw(caller(service, "carla"), "visits", "group:research")
     with refused("E_NOT_FOUND"):
         service.explain(caller(service, "ann"), "visits", counting())
+
+
+def test_a_file_that_is_gone_between_two_looks_is_a_source_that_cannot_be_read(folder, monkeypatch):
+    """As of somebody who replaces a folder: whoever asked was told of a bug in shoal."""
+    files = list(folder.iterdir())
+    monkeypatch.setattr(sources, "data_files", lambda _: away(folder) or {path.stem: [path] for path in files})
+    with pytest.raises(ShoalError, match="E_SOURCE"):
+        sources.open_source(str(folder))
 
 
 def test_a_service_starts_again_while_the_source_is_away(tmp_path, folder, capsys):
