@@ -38,7 +38,14 @@ from shoal.accounting.spending.reports import (
     suspensions_of,
 )
 from shoal.accounting.spending.turns import Turns
-from shoal.accounting.stores.check import check_everything, checked_head
+from shoal.accounting.stores.check import (
+    Anchor,
+    anchor_text,
+    check_everything,
+    checked_head,
+    require_anchor,
+    require_row,
+)
 from shoal.accounting.stores.rows import Head, damaged
 from shoal.accounting.suspension import Suspension, Told, suspended, told_by_failures
 from shoal.errors import InternalError, ShoalError
@@ -50,12 +57,9 @@ if TYPE_CHECKING:
 
     from shoal.accounting.allowances import Allowance
     from shoal.accounting.spending.asking import Request
-    from shoal.accounting.spending.pen import Charge, Settled
+    from shoal.accounting.spending.pen import Charge, Fate, Settled
     from shoal.accounting.stores.base import Store, Transaction
     from shoal.params import Budget
-
-Anchor = tuple[int, str]
-"""Number and hash of a row."""
 
 
 class Reservation:
@@ -127,7 +131,7 @@ class Ledger:
                 raise damaged("its length is not what it should be")
             self._last_seen: Anchor = (0, self._header.hash)
             if anchor is not None:
-                _require_anchor(transaction, anchor)
+                require_anchor(transaction, anchor)
         if anchor is not None:
             store.confirm()
         self._accountant: Accountant = accountant(self._header.accountant)
@@ -257,15 +261,18 @@ class Ledger:
             raise
         return settled
 
-    def end_request(self, request: str) -> Anchor | None:
-        """End a request's open charges, which no run will take up; suspends nobody. The anchor of the last one, if any."""
-        sequence: int = self._turns.do(lambda pen: pen.end_request(request))
+    def end_request(self, request: str, *, died: bool = False) -> Anchor | None:
+        """End a request's open charges, which no run will take up: the anchor of the last one, if any.
+
+        Suspends nobody, unless a run that was taken up `died` a second time.
+        """
+        sequence: int = self._turns.do(lambda pen: pen.end_request(request, died=died))
         return self.anchor_of(sequence) if sequence else None
 
-    def may_run_again(self, request: str) -> bool:
-        """Whether a run of this request with `resume` would charge nothing that was charged before."""
+    def fate_of(self, request: str) -> Fate:
+        """What became of a request: unless it was 'taken up', a run with `resume` charges nothing that was charged before."""
         with self._looking() as (transaction, head):
-            return Pen(transaction, self._header, head).may_run_again(request)
+            return Pen(transaction, self._header, head).fate_of(request)
 
     # --- suspension and other acts of the custodian ---
 
@@ -456,40 +463,12 @@ class Ledger:
         if transaction.header() != self._header:
             raise damaged("another ledger was put in its place")
         head = checked_head(transaction, self._header)
-        _require_row(transaction, self._last_seen)
+        require_row(transaction, self._last_seen)
         return head
 
     def _remember(self, head: Head) -> None:
         with self._lock:
             self._last_seen = max(self._last_seen, (head.sequence, head.hash))
-
-
-def anchor_text(anchor: Anchor) -> str:
-    """An anchor as it is written down: number:hash."""
-    return f"{anchor[0]}:{anchor[1]}"
-
-
-def _has_row(transaction: Transaction, anchor: Anchor) -> bool:
-    sequence, expected = anchor
-    found = transaction.row(sequence) if sequence else None
-    return expected == (transaction.header().hash if not sequence else found and found.hash)
-
-
-def _require_row(transaction: Transaction, anchor: Anchor) -> None:
-    if not _has_row(transaction, anchor):
-        raise damaged("it is older than it was, or another history took its place")
-
-
-def _require_anchor(transaction: Transaction, anchor: Anchor) -> None:
-    """The row is there, or what was lost with it is booked."""
-    booked = (r.row.more.get("anchor") for r in transaction.rows() if r.row.kind == "loss")
-    if not _has_row(transaction, anchor) and anchor_text(anchor) not in booked:
-        raise ShoalError(
-            "E_LEDGER",
-            "The ledger is older than its anchor: what was charged since is missing.",
-            hint="Restore the newest copy, or record what is missing:"
-            " shoal budget --ledger FILE --anchor N:HASH --loss EPS,DELTA --because TEXT",
-        )
 
 
 def _reason(because: str, what: str) -> str:

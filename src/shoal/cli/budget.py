@@ -15,7 +15,8 @@ from shoal.errors import ShoalError
 if TYPE_CHECKING:
     from fractions import Fraction
 
-    from shoal.accounting.ledger import Anchor, Ledger
+    from shoal.accounting.ledger import Ledger
+    from shoal.accounting.stores.check import Anchor
     from shoal.accounting.promises import Promise
     from shoal.accounting.spending.reports import Entry
     from shoal.accounting.suspension import Suspension
@@ -259,7 +260,7 @@ def parse_anchor(text: str | None) -> Anchor | None:
 
 def written_anchor(anchor: Anchor) -> str:
     """An anchor as `--anchor` takes it."""
-    from shoal.accounting.ledger import anchor_text
+    from shoal.accounting.stores.check import anchor_text
 
     return anchor_text(anchor)
 

@@ -270,6 +270,12 @@ def left(rows: Rows, held: Collection[str], given_up: Collection[str] = (), *, a
     return [job for job in asked if job.id in ours or not job.process or is_gone(job.process) or job.lease < now]
 
 
+def is_as_it_was(rows: Rows, job: Job) -> bool:
+    """Whether nobody took it or ended it since it was read."""
+    found = get(rows, job.id)
+    return (found.state, found.process, found.runs) == (job.state, job.process, job.runs)
+
+
 def wait_again(rows: Rows, identifier: str) -> None:
     """Back to the queue, for its last run."""
     rows.run(

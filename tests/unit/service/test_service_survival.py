@@ -120,6 +120,53 @@ def test_a_second_death_ends_the_job(opened):
     assert (ended.state, ended.error["code"]) == ("failed", "E_EXECUTION")
 
 
+@pytest.mark.parametrize("charge", ["none", "open", "taken up", "answered"])
+def test_what_becomes_of_a_second_death_is_for_the_ledger_to_say(opened, charge):
+    """It was said to be charged, whether it was or not; an open charge had no end and no line of the log; an answer was lost."""
+    before = opened()
+    kept = before.answer(caller(before, "bob"), ask(before, "bob", counting(0.1, "n"), fresh=True).answer)[1]
+    before.close(5.0)
+    first = opened(start=False)
+    job = left_by_a_dead_process(first, charged=charge != "none", fresh=True)
+    ledger = first.datasets.get("visits").ledger
+    options = {"user": "ann", "description": job.sql, "request": Request(job.request, job.body), "resume": True}
+    if charge in {"taken up", "answered"}:
+        again = ledger.reserve(Loss(Fraction(1, 10), Fraction(0)), **options)
+        if charge == "answered":
+            again.commit(kept)
+    with first.store.writing() as rows:
+        rows.run("UPDATE jobs SET runs = 2 WHERE id = ?", job.id)
+    second = opened()
+    ended = second.wait(job.id, 60)
+    states = [entry.state for entry in second.datasets.get("visits").ledger.entries() if entry.user == "ann"]
+    expected = {
+        "none": ("failed", False, [], False),
+        "open": ("failed", True, ["cancelled"], False),
+        "taken up": ("failed", True, ["failed"], True),
+        "answered": ("answered", True, ["answered"], False),
+    }
+    assert (ended.state, ended.charged, states, ledger.is_suspended("ann")) == expected[charge]
+    assert ended.error is None or ended.error["code"] == "E_EXECUTION"
+    logged = [line["charge"] for line in log.lines(second.store) if line["charge"] and line["actor"] == "ann"]
+    assert (len(logged), second.check()[1]) == (len(states), len(second.datasets.get("visits").ledger.entries()))
+
+
+def test_a_second_death_waits_for_its_ledger(opened, monkeypatch):
+    first = opened(start=False)
+    job = left_by_a_dead_process(first)
+    with first.store.writing() as rows:
+        rows.run("UPDATE jobs SET runs = 2")
+    monkeypatch.setattr(running, "HEARTBEAT_SECONDS", 0.0)
+    second = opened(start=False)
+    with monkeypatch.context() as broken:
+        broken.setattr(Ledger, "end_request", lambda *_, **__: out_of_reach())
+        second.start()
+        second._slots.recover()
+        assert second.wait(job.id, 0).state == "running"
+    ended = second.wait(job.id, 60)
+    assert (ended.state, ended.charged, second.check()[1]) == ("failed", True, 1)
+
+
 def test_waiting_jobs_stay_for_the_next_start(opened):
     first = opened(start=False)
     job = first.ask(caller(first, "ann"), "visits", Question(counting()))
@@ -296,9 +343,9 @@ def until(holds):
         time.sleep(0.01)
 
 
-def left_by_a_dead_process(service, key="k", *, charged=True):
+def left_by_a_dead_process(service, key="k", *, charged=True, **more):
     """A question of ann's that a process took, and was perhaps charged, before it died."""
-    job = service.ask(caller(service, "ann"), "visits", Question(counting()), key)
+    job = service.ask(caller(service, "ann"), "visits", Question(counting(), **more), key)
     with service.store.writing() as rows:
         jobs.take_next(rows)
         rows.run("UPDATE jobs SET process = 'nobody 1 1', lease = '' WHERE id = ?", job.id)
@@ -465,7 +512,7 @@ def test_a_ledger_that_cannot_be_written_keeps_no_other_jobs_from_their_end(open
         first.cancel(caller(first, "ann"), leader.id)
     second = opened(start=False)
 
-    def damaged(_):
+    def damaged(*_, **__):
         raise shoal.ShoalError("E_LEDGER", "The ledger is damaged.")
 
     monkeypatch.setattr(second.datasets.ledger("more"), "end_request", damaged)
@@ -479,7 +526,7 @@ def test_a_charge_whose_run_was_left_ends_when_its_question_is_cancelled(service
     ledger = service.datasets.get("visits").ledger
     with monkeypatch.context() as broken:
         broken.setattr(Reservation, "commit", lambda *_: out_of_reach())
-        broken.setattr(ledger, "may_run_again", lambda _: out_of_reach())
+        broken.setattr(ledger, "fate_of", lambda _: out_of_reach())
         job = service.ask(caller(service, "ann"), "visits", Question(counting()))
         until(lambda: service._slots._left and not service._slots._held)
         assert service.cancel(caller(service, "ann"), job.id).charged

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from shoal.accounting.accountants import Accountant, Loss, Spent, accountant
 from shoal.accounting.promises import VALUE, Promise, cost_of
@@ -52,6 +52,9 @@ if TYPE_CHECKING:
 MOST_BITS_OF_A_SUM = 4096
 """Past it, a charge is rounded up to 128 binary digits, so that sums of unrelated fractions stay short."""
 LARGEST_STORED_ANSWER = 1024 * 1024 * 1024
+
+Fate = Literal["never charged", "open", "taken up", "answered", "ended"]
+"""Of a request: an open charge may still be taken up, one that was taken up may not."""
 
 DEATH = "death"
 CANCELLED = "cancelled"
@@ -205,18 +208,24 @@ class Pen:
         if not self._may_be_resumed(spend):
             self.settle(spend, "failure")
 
-    def end_request(self, request: str) -> int:
-        """End what is open of a request; its last spend, 0 if it has none."""
+    def end_request(self, request: str, *, died: bool = False) -> int:
+        """End what is open of a request; its last spend, 0 if it has none. One that was taken up `died` a second time."""
         spends = self.transaction.spends_with_request(request)
         for spend in spends:
             if self.transaction.end_of(spend) is None:
-                self.settle(spend, "failure", why=CANCELLED)
+                self.settle(spend, "failure", why=DEATH if died and not self._may_be_resumed(spend) else CANCELLED)
         return spends[-1] if spends else 0
 
-    def may_run_again(self, request: str) -> bool:
-        """Whether each spend of a request has ended, or may still be taken up."""
+    def fate_of(self, request: str) -> Fate:
+        """What became of a request."""
         spends = self.transaction.spends_with_request(request)
-        return all(self.transaction.end_of(spend) is not None or self._may_be_resumed(spend) for spend in spends)
+        ends = {spend: self.transaction.end_of(spend) for spend in spends}
+        if any(end is not None and end.row.kind == "answer" for end in ends.values()):
+            return "answered"
+        still = [self._may_be_resumed(spend) for spend, end in ends.items() if end is None]
+        if not still:
+            return "ended" if spends else "never charged"
+        return "open" if all(still) else "taken up"
 
     def bury(self, user: str) -> None:
         """End the user's runs whose process is surely gone. A first run that may be resumed is left.

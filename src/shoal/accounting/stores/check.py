@@ -22,10 +22,14 @@ from shoal.accounting.stores.rows import (
     digest_with,
     row_hash,
 )
+from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
     from shoal.accounting.stores.base import Transaction
     from shoal.accounting.stores.rows import Header
+
+Anchor = tuple[int, str]
+"""Number and hash of a row."""
 
 
 def checked_head(transaction: Transaction, header: Header) -> Head:
@@ -137,3 +141,32 @@ def _sum(charges: Counter[Amounts]) -> Spent:
             spent.rho_delta + amounts[3],
         )
     return spent
+
+
+def anchor_text(anchor: Anchor) -> str:
+    """An anchor as it is written down: number:hash."""
+    return f"{anchor[0]}:{anchor[1]}"
+
+
+def _has_row(transaction: Transaction, anchor: Anchor) -> bool:
+    sequence, expected = anchor
+    found = transaction.row(sequence) if sequence else None
+    return expected == (transaction.header().hash if not sequence else found and found.hash)
+
+
+def require_row(transaction: Transaction, anchor: Anchor) -> None:
+    """E_LEDGER unless the row is there."""
+    if not _has_row(transaction, anchor):
+        raise damaged("it is older than it was, or another history took its place")
+
+
+def require_anchor(transaction: Transaction, anchor: Anchor) -> None:
+    """The row is there, or what was lost with it is booked."""
+    booked = (r.row.more.get("anchor") for r in transaction.rows() if r.row.kind == "loss")
+    if not _has_row(transaction, anchor) and anchor_text(anchor) not in booked:
+        raise ShoalError(
+            "E_LEDGER",
+            "The ledger is older than its anchor: what was charged since is missing.",
+            hint="Restore the newest copy, or record what is missing:"
+            " shoal budget --ledger FILE --anchor N:HASH --loss EPS,DELTA --because TEXT",
+        )

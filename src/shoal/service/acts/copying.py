@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from shoal.accounting.ledger import Anchor
+    from shoal.accounting.stores.check import Anchor
     from shoal.params import Budget
     from shoal.service.people import Caller
 

@@ -44,6 +44,15 @@ def ended_by_death() -> ShoalError:
     )
 
 
+def died_uncharged() -> ShoalError:
+    """The same before anything was charged: no data was read."""
+    return ShoalError(
+        "E_EXECUTION",
+        "The query could not be run. Nothing was charged.",
+        hint="Ask it again. If that does not help, ask the data custodian.",
+    )
+
+
 def not_written() -> ShoalError:
     """An answer is handed out once the ledger has it: without, it is lost."""
     return ShoalError(

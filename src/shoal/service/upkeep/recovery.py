@@ -1,6 +1,7 @@
 """What a death or a store that could not be written left without an end: it runs once more, or ends.
 
-A job is left if no slot has it: its process is gone or silent, or its slot here could not record how it ended.
+A job is left if no slot has it: its process is gone or silent, or its slot here could not record how it ended. Whether its charge
+can still be taken up, or has an answer, only the ledger says: while that cannot be reached, the job waits.
 """
 
 from __future__ import annotations
@@ -11,43 +12,41 @@ from typing import TYPE_CHECKING
 from shoal.accounting.spending.processes import this_process
 from shoal.errors import ShoalError
 from shoal.service import jobs
-from shoal.service.upkeep.endings import ended_by_death, log_charge
+from shoal.service.upkeep.endings import died_uncharged, ended_by_death, log_charge
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from shoal.accounting.ledger import Anchor
+    from shoal.accounting.stores.check import Anchor
     from shoal.service.datasets import DataSets
     from shoal.service.jobs import Job
     from shoal.service.store import Store
 
 
 def recover(store: Store, datasets: DataSets, held: Collection[str], left: set[str], *, at_start: bool) -> list[str]:
-    """Jobs that were left run once more under the same charge; a second time ends them, charged. Returns those that ended.
+    """Jobs that were left run once more under the same charge; a second time ends them. Returns those that ended.
 
     Runs that this process `left` for later took up no charge, and do not count: they wait for their ledger and their source. A
     cancelled job whose run was left is at its end: its charge ends, and the first of those who wait for its answer runs.
     """
-    ended, cancelled = [], []
+    ended: list[str] = []
+    over: list[Job] = []
     again = _decided(store, datasets, left)
     with store.writing() as rows:
         for job in jobs.left(rows, held, again, at_start=at_start):
-            if job.state == "cancelled":
-                cancelled.append(job)
-            elif job.id in left and job.id not in again:
+            if job.state != "cancelled" and job.id in left and job.id not in again:
                 continue
-            elif again.get(job.id, job.runs < jobs.MOST_RUNS):
-                jobs.wait_again(rows, job.id)
-                left.discard(job.id)
-            else:
-                if jobs.end(rows, job.id, "failed", error=ended_by_death(), charged=True):
-                    log_charge(rows, job, None, None, ended_by_death().code)
-                jobs.promote(rows, job.id)
-                left.discard(job.id)
-                ended.append(job.id)
-    for job in cancelled:  # outside of the transaction: a ledger has its own
+            if job.state == "cancelled" or not again.get(job.id, job.runs < jobs.MOST_RUNS):
+                over.append(job)
+                continue
+            jobs.wait_again(rows, job.id)
+            left.discard(job.id)
+    for job in over:  # outside of the transaction: a ledger has its own
         with suppress(ShoalError):  # one that cannot be written keeps nobody from the others
-            _end_cancelled(store, datasets, job)
+            if job.state == "cancelled":
+                _end_cancelled(store, datasets, job)
+            elif _end_twice_dead(store, datasets, job):
+                ended.append(job.id)
             left.discard(job.id)
     return ended
 
@@ -59,6 +58,23 @@ def _end_cancelled(store: Store, datasets: DataSets, job: Job) -> None:
             log_charge(rows, job, ledger, anchor, "cancelled")
         jobs.end(rows, job.id, "cancelled")
         jobs.promote(rows, job.id)
+
+
+def _end_twice_dead(store: Store, datasets: DataSets, job: Job) -> bool:
+    """Whether it ended. Where the ledger has its answer, which its last run could not record, another fetches that."""
+    name, anchor = end_open_charge(datasets, job, died=True)
+    is_answered = datasets.ledger(name).fate_of(job.request) == "answered"
+    with store.writing() as rows:
+        if not jobs.is_as_it_was(rows, job):
+            return False  # another process was faster
+        if is_answered:
+            jobs.wait_again(rows, job.id)
+            return False
+        error = died_uncharged() if anchor is None else ended_by_death()
+        jobs.end(rows, job.id, "failed", error=error, charged=anchor is not None)
+        log_charge(rows, job, name, anchor, error.code)
+        jobs.promote(rows, job.id)
+    return True
 
 
 def _decided(store: Store, datasets: DataSets, left: set[str]) -> dict[str, bool]:
@@ -74,11 +90,15 @@ def _decided(store: Store, datasets: DataSets, left: set[str]) -> dict[str, bool
     for job in found:
         with suppress(ShoalError):
             if not job.ended and not datasets.is_awaited(job.dataset):
-                again[job.id] = datasets.ledger(datasets.ledger_of(job.dataset)).may_run_again(job.request)
+                ledger = datasets.ledger(datasets.ledger_of(job.dataset))
+                again[job.id] = ledger.fate_of(job.request) != "taken up"
     return again
 
 
-def end_open_charge(datasets: DataSets, job: Job) -> tuple[str, Anchor | None]:
-    """Ends what an earlier run of a job was charged, which nobody takes up again; suspends nobody. None if there is no charge."""
+def end_open_charge(datasets: DataSets, job: Job, *, died: bool = False) -> tuple[str, Anchor | None]:
+    """Ends what an earlier run of a job was charged, which nobody takes up again. None if there is no charge.
+
+    Suspends nobody, unless a run that had taken the charge up `died` a second time.
+    """
     name = datasets.ledger_of(job.dataset)
-    return name, datasets.ledger(name).end_request(job.request)
+    return name, datasets.ledger(name).end_request(job.request, died=died)
