@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from fractions import Fraction
 
     from shoal.accounting.ledger import Ledger
-    from shoal.accounting.stores.check import Anchor
     from shoal.accounting.promises import Promise
     from shoal.accounting.spending.reports import Entry
+    from shoal.accounting.stores.check import Anchor
     from shoal.accounting.suspension import Suspension
     from shoal.params import Budget
 

@@ -19,7 +19,6 @@ from shoal.engines.python_rows.private_folder import remove_left_behind
 from shoal.errors import InternalError, ShoalError
 from shoal.service import allowances, jobs, log
 from shoal.service.acts.planned import Asked
-from shoal.service.datasets import not_open
 from shoal.service.desk import Desk, Ladder
 from shoal.service.people import later, not_found
 from shoal.service.runners import nursery
@@ -28,7 +27,16 @@ from shoal.service.runners.errand import Errand, facts_of
 from shoal.service.runners.hired import Died, Hired, TooLong
 from shoal.service.runners.idle import Idle
 from shoal.service.runners.processors import Processors
-from shoal.service.upkeep.endings import changed_meanwhile, ended_by_death, internal, log_charge, not_written
+from shoal.service.upkeep.endings import (
+    as_told,
+    changed_meanwhile,
+    ended_by_death,
+    ended_with,
+    internal,
+    kept_answer,
+    log_charge,
+    may_have,
+)
 from shoal.service.upkeep.recovery import end_open_charge, recover
 
 if TYPE_CHECKING:
@@ -42,7 +50,7 @@ if TYPE_CHECKING:
     from shoal.service.people import People
     from shoal.service.runners.bells import Bell
     from shoal.service.runners.recent import RecentAnswers
-    from shoal.service.store import Rows, Store
+    from shoal.service.store import Store
 
 HEARTBEAT_SECONDS = 5.0
 KEEP_SECONDS = 0.8
@@ -255,7 +263,7 @@ class Slots:
             self._refused(job, error, dataset, desk, ladder)
         except Exception as error:  # noqa: BLE001 - ours, and nothing of it may travel
             _LOGGER.error("job %s: %s", job.id, type(error).__name__)  # noqa: TRY400 - a traceback may hold data
-            self._refused(job, _ended(desk, internal()), dataset, desk, ladder)
+            self._refused(job, ended_with(desk, internal()), dataset, desk, ladder)
 
     def _answer_time(self, job: Job, dataset: DataSet | None) -> float:
         """When the reply leaves: the data set's time, or else the service's, or a longer requested one."""
@@ -280,7 +288,7 @@ class Slots:
             except TooLong:
                 _LOGGER.warning("job %s: its process was ended after its deadline", job.id)
                 break
-        raise _ended(desk, ended_by_death() if desk.charge else internal())
+        raise ended_with(desk, ended_by_death() if desk.charge else internal())
 
     def _errand(self, job: Job, dataset: DataSet) -> Errand:
         limit = self._limits.time_limit
@@ -348,14 +356,14 @@ class Slots:
         digest = hashlib.sha256(data).hexdigest()
         charge = desk.anchor
         with self._store.writing(at_once=not desk.charge or desk.resumed) as rows:
-            answer = _kept(rows, job, dataset, desk, data)
+            answer = kept_answer(rows, job, dataset, desk, data)
             touched = [job.id]
             ended = jobs.end(rows, job.id, "answered", answer=answer, charged=bool(desk.charge))
             if ended or charge is not None:
                 outcome = "answered" if desk.charge or not desk.replayed else "replayed"
                 log_charge(rows, job, dataset.ledger_name, charge, outcome, digest)
             for follower in jobs.followers(rows, job.id):
-                if not _may_have(rows, follower, job, dataset):
+                if not may_have(rows, follower, job, dataset):
                     jobs.on_its_own(rows, follower.id)
                     continue
                 jobs.end(rows, follower.id, "answered", answer=answer)
@@ -382,7 +390,7 @@ class Slots:
         if not charge and job.runs > 1:
             ledger, anchor = end_open_charge(self._datasets, job)
             charge = 0 if anchor is None else anchor[0]
-        error = _as_told(job, error, was_charged_here=desk is not None and bool(desk.charge), charged=bool(charge))
+        error = as_told(job, error, was_charged_here=desk is not None and bool(desk.charge), charged=bool(charge))
         with self._store.writing() as rows:
             state = "cancelled" if error.code == "E_CANCELLED" else "failed"
             if jobs.end(rows, job.id, state, error=error, charged=bool(charge)) or anchor is not None:
@@ -427,59 +435,6 @@ class Slots:
     def _tell(self, touched: list[str]) -> None:
         for identifier in touched:
             self._changed(identifier)
-
-
-def _may_have(rows: Rows, follower: Job, job: Job, dataset: DataSet) -> bool:
-    """Whether the answer of a job is still for whoever waits behind it. If not, theirs runs, or is refused, as any other."""
-    if follower.person != job.person and not dataset.share_answers:
-        return False  # answers were shared when they asked
-    return allowances.may_still_ask(rows, job.dataset, follower.person)
-
-
-def _ended(desk: Desk | None, error: ShoalError) -> ShoalError:
-    """The error for a run that did not end by itself, once its charge is ended; the ledger may report another one."""
-    try:
-        if desk is not None:
-            desk.end_open_charge()
-    except ShoalError as said:
-        return said
-    return error
-
-
-def _as_told(job: Job, error: ShoalError, *, was_charged_here: bool, charged: bool) -> ShoalError:
-    """What the asker sees: nothing of ours, and never that nothing was charged when something was."""
-    if was_charged_here and error.code == "E_LEDGER":
-        return not_written()
-    if charged and error.code not in {"E_EXECUTION", "E_CANCELLED", "E_SUSPENDED", "E_LIMITS"}:
-        return internal() if was_charged_here else ended_by_death()
-    if error.code == "E_SOURCE":
-        _LOGGER.error("job %s: %s", job.id, error.message)
-        return not_open()
-    return error
-
-
-def _kept(rows: Rows, job: Job, dataset: DataSet, desk: Desk, data: bytes) -> str:
-    """The answer's id. Charged bytes are in the ledger; free ones are kept here."""
-    known = None
-    if desk.charge:
-        known = rows.one("SELECT id FROM answers WHERE ledger = ? AND charge = ?", dataset.ledger_name, desk.charge)
-    elif desk.replayed:
-        known = rows.one(
-            "SELECT id FROM answers WHERE fingerprint = ? AND created >= (SELECT kept_since FROM identity)"
-            " ORDER BY created, id LIMIT 1",
-            job.fingerprint,
-        )
-    if known is not None:
-        return str(known["id"])
-    identifier = jobs.answer_id(job.id)
-    is_older = desk.replayed and job.question["version"] != dataset.version  # an earlier run read the data as it was
-    key = "" if job.question["fresh"] or is_older else job.fingerprint
-    rows.run(
-        "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        *(identifier, job.dataset, job.person, key, dataset.ledger_name, desk.charge),
-        *(None if desk.charge else data, rows.now()),
-    )
-    return identifier
 
 
 def _asked(job: Job, dataset: DataSet) -> Asked:

@@ -1,15 +1,21 @@
-"""How jobs end: the line of the log, and what askers are told where the ledger does not say it."""
+"""How jobs end: the line of the log, who else gets the answer, and what askers are told where the ledger does not say it."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
-from shoal.service import log
+from shoal.service import allowances, jobs, log
+from shoal.service.datasets import not_open
 
 if TYPE_CHECKING:
+    from shoal.service.datasets import DataSet
+    from shoal.service.desk import Desk
     from shoal.service.jobs import Job
     from shoal.service.store import Rows
+
+_LOGGER = logging.getLogger("shoal.service")
 
 
 def log_charge(
@@ -74,3 +80,56 @@ def changed_meanwhile() -> ShoalError:
 def internal() -> ShoalError:
     """A bug of ours, which never carries data."""
     return ShoalError("E_INTERNAL", "Something went wrong in the service, which is a bug in shoal.", hint="Report it.")
+
+
+def may_have(rows: Rows, follower: Job, job: Job, dataset: DataSet) -> bool:
+    """Whether the answer of a job is still for whoever waits behind it. If not, theirs runs, or is refused, as any other."""
+    if follower.person != job.person and not dataset.share_answers:
+        return False  # answers were shared when they asked
+    return allowances.may_still_ask(rows, job.dataset, follower.person)
+
+
+def ended_with(desk: Desk | None, error: ShoalError) -> ShoalError:
+    """The error for a run that did not end by itself, once its charge is ended; the ledger may report another one."""
+    try:
+        if desk is not None:
+            desk.end_open_charge()
+    except ShoalError as said:
+        return said
+    return error
+
+
+def as_told(job: Job, error: ShoalError, *, was_charged_here: bool, charged: bool) -> ShoalError:
+    """What the asker sees: nothing of ours, and never that nothing was charged when something was."""
+    if was_charged_here and error.code == "E_LEDGER":
+        return not_written()
+    if charged and error.code not in {"E_EXECUTION", "E_CANCELLED", "E_SUSPENDED", "E_LIMITS"}:
+        return internal() if was_charged_here else ended_by_death()
+    if error.code == "E_SOURCE":
+        _LOGGER.error("job %s: %s", job.id, error.message)
+        return not_open()
+    return error
+
+
+def kept_answer(rows: Rows, job: Job, dataset: DataSet, desk: Desk, data: bytes) -> str:
+    """The answer's id. Charged bytes are in the ledger; free ones are kept here."""
+    known = None
+    if desk.charge:
+        known = rows.one("SELECT id FROM answers WHERE ledger = ? AND charge = ?", dataset.ledger_name, desk.charge)
+    elif desk.replayed:
+        known = rows.one(
+            "SELECT id FROM answers WHERE fingerprint = ? AND created >= (SELECT kept_since FROM identity)"
+            " ORDER BY created, id LIMIT 1",
+            job.fingerprint,
+        )
+    if known is not None:
+        return str(known["id"])
+    identifier = jobs.answer_id(job.id)
+    is_older = desk.replayed and job.question["version"] != dataset.version  # an earlier run read the data as it was
+    key = "" if job.question["fresh"] or is_older else job.fingerprint
+    rows.run(
+        "INSERT INTO answers VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        *(identifier, job.dataset, job.person, key, dataset.ledger_name, desk.charge),
+        *(None if desk.charge else data, rows.now()),
+    )
+    return identifier
