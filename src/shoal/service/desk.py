@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from shoal.accounting.spending.refusals import MayBeStoredError
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -57,6 +58,7 @@ class Desk:
         self.resumed = False
         """Whether this is the last run that its charge can have."""
         self._made: DeskReservation | None = None
+        self._may_be_charged = False
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._ledger, name)
@@ -66,7 +68,11 @@ class Desk:
         if self._is_cancelled():
             self.end_open_charge()  # of a run that died: it ends as one that lived does, and when that would
             raise cancelled()
-        reservation = self._ledger.reserve(*args, **options)
+        try:
+            reservation = self._ledger.reserve(*args, **options)
+        except MayBeStoredError:
+            self._may_be_charged = True
+            raise
         self.resumed = bool(options.get("resume"))
         self.charge, self.replayed = reservation.sequence, reservation.answer is not None
         self._reserved = reservation
@@ -78,6 +84,11 @@ class Desk:
     def anchor(self) -> tuple[int, str] | None:
         """Number and hash of the charge's row, None if nothing was charged."""
         return self._reserved.anchor if self._reserved is not None and self.charge else None
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether the ledger may have a charge that nobody was told of, or the answer: another run may take it from there."""
+        return self._may_be_charged or (self._made is not None and self._made.may_be_answered)
 
     def end_open_charge(self) -> None:
         """A charge that was never ended counts as a failure; E_SUSPENDED and E_CANCELLED as the ledger says."""
@@ -95,6 +106,7 @@ class DeskReservation:
         self.sequence = reservation.sequence
         self.answer = reservation.answer
         self.ended = False
+        self.may_be_answered = self.answer is not None
 
     def commit(self, answer: bytes | Sequence[bytes] | None = None) -> bytes | None:
         """As `Reservation.commit`; nothing is kept of a job that was cancelled meanwhile."""
@@ -102,7 +114,13 @@ class DeskReservation:
         if self._is_cancelled():
             self._reservation.cancel()
             raise cancelled()
-        return self._reservation.commit(answer)
+        try:
+            kept = self._reservation.commit(answer)
+        except MayBeStoredError:
+            self.may_be_answered = True
+            raise
+        self.may_be_answered = True
+        return kept
 
     def fail(self, why: str = "") -> None:
         """As `Reservation.fail`."""

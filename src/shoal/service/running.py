@@ -403,10 +403,11 @@ class Slots:
 
     def _is_left(self, job: Job, error: ShoalError, desk: Desk | None) -> bool:
         """Whether nothing was shown, and `recover` lets it run once more, when ledger and source can be reached again."""
+        is_ahead = desk is not None and desk.is_ahead
         if desk is not None and desk.charge:
-            is_left = error.code == "E_LEDGER" and not desk.resumed
+            is_left = error.code == "E_LEDGER" and (is_ahead or not desk.resumed)
         else:
-            is_left = job.runs > 1 and error.code in {"E_LEDGER", "E_SOURCE"}
+            is_left = error.code in {"E_LEDGER", "E_SOURCE"} and (is_ahead or job.runs > 1)
             if is_left and error.code == "E_SOURCE":  # for sure before it took up its charge
                 with suppress(ShoalError), self._store.writing() as rows:
                     jobs.uncount(rows, job.id)

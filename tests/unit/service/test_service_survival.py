@@ -575,3 +575,55 @@ def test_a_job_that_another_process_took_over_is_its_own(opened):
 
 def out_of_reach(*_):
     raise shoal.ShoalError("E_LEDGER", "The database with the ledger cannot be reached.")
+
+
+def lost_after_it_is_stored(monkeypatch, ledger, calls):
+    """The connection to the ledger is lost right after these of its commits."""
+    writing, made = ledger._store.writing, []
+
+    @contextmanager
+    def losing():
+        with writing() as transaction:
+            yield transaction
+        made.append(1)
+        if len(made) in calls:
+            out_of_reach()
+
+    monkeypatch.setattr(ledger._store, "writing", losing)
+
+
+@pytest.mark.parametrize("calls", [{1}, {2}, {1, 3}, {1, 2}])
+def test_what_the_ledger_stored_though_the_connection_was_lost_is_taken_up(opened, monkeypatch, calls):
+    """The asker was told that nothing was charged, and the charge had neither an end nor a line of the log."""
+    monkeypatch.setattr(running, "HEARTBEAT_SECONDS", 0.0)
+    service = opened()
+    ledger = service.datasets.get("visits").ledger
+    lost_after_it_is_stored(monkeypatch, ledger, calls)
+    ended = ask(service, "ann", counting(), seconds=60)
+    if calls == {1, 2}:  # it was taken up, and nobody was told
+        assert (ended.state, ended.error["code"], ended.charged) == ("failed", "E_EXECUTION", True)
+    else:
+        assert (ended.state, ended.charged) == ("answered", True)
+    assert (spent(service), service.check()[1], len(ledger.entries())) == (Fraction(1, 10), 1, 1)
+    assert ledger.entries()[0].state in {"answered", "failed"}
+
+
+def test_the_answer_of_a_second_run_that_the_store_did_not_take_is_given_when_it_does(opened, monkeypatch):
+    """It was said to be lost, and the log said so of a charge that the ledger says was answered."""
+    first = opened(start=False)
+    job = left_by_a_dead_process(first)
+    soon_left(monkeypatch)
+    service = opened(start=False)
+    kept, lost = running.kept_answer, []
+
+    def unkept(*about):
+        if not lost:
+            lost.append(1)
+            raise unusable("cannot be written")
+        return kept(*about)
+
+    monkeypatch.setattr(running, "kept_answer", unkept)
+    service.start()
+    ended = service.wait(job.id, 60)
+    assert (ended.state, ended.charged, lost, spent(service)) == ("answered", True, [1], Fraction(1, 10))
+    assert {line["outcome"] for line in log.lines(service.store) if line["charge"]} == {"answered"}

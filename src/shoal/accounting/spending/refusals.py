@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from shoal.params import Budget
 
 
+class MayBeStoredError(ShoalError):
+    """The connection was lost while a transaction was being stored: whether it is, only a later one tells."""
+
+
 def over_budget(rule: Accountant, spent: Spent, request: Loss, budget: Budget, whose: str = "the budget") -> ShoalError:
     """The refusal of a charge that does not fit."""
     epsilon, _ = rule.total(spent, budget)

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from shoal.accounting.spending.refusals import MayBeStoredError
 from shoal.errors import InternalError, ShoalError
 from shoal.frozen import dataclass
 
@@ -91,6 +92,8 @@ class Turns:
         self._waiting: deque[_Wish] = deque()
         self._leading = threading.Lock()
         self._company = 0
+        self._is_put = False
+        """Whether everything of the last transaction was written, and it may be stored whatever is said of it."""
         self._complete = threading.Event()
 
     def do(self, *works: Callable[[Pen], Any]) -> Any:
@@ -137,8 +140,11 @@ class Turns:
             with suppress(_NothingChangedError):
                 self._remember(self._commit(batch))
         except Exception as error:  # noqa: BLE001 - told to whoever wished for it
+            told = error
+            if self._is_put and isinstance(error, ShoalError):
+                told = MayBeStoredError(error.code, error.message, hint=error.hint)
             for wish in batch or self._taken(batch):
-                wish.end(error)
+                wish.end(told)
         except BaseException:
             self._waiting.extendleft(reversed(batch))
             raise
@@ -157,6 +163,7 @@ class Turns:
                 return
 
     def _commit(self, batch: list[_Wish]) -> Head:
+        self._is_put = False
         with self._store.turn(), self._store.writing() as transaction:
             pen = self._opened(transaction)
             before = pen.head
@@ -164,6 +171,7 @@ class Turns:
                 wish.try_with(pen)
             _require_change(before, pen.head)
             transaction.put_head(pen.head)
+            self._is_put = True
         return pen.head
 
     def _taken(self, batch: list[_Wish]) -> list[_Wish]:
