@@ -312,10 +312,14 @@ def end(
 
 
 def cancel_running(rows: Rows, identifier: str, error: ShoalError) -> None:
-    """Ends a job whose run goes on until its own end: the process that has it stays known."""
+    """Ends a job whose run goes on until its own end: the process that has it stays known.
+
+    One that waits for its second run gets this process, which ends the charge of the first.
+    """
     rows.run(
-        "UPDATE jobs SET state = 'cancelled', error = ?, charged = ? WHERE id = ? AND state = 'running'",
-        *(json.dumps(error.to_dict()), True, identifier),
+        "UPDATE jobs SET state = 'cancelled', error = ?, charged = ?, process = CASE WHEN state = 'waiting' THEN ? ELSE"
+        " process END WHERE id = ? AND state IN ('waiting', 'running')",
+        *(json.dumps(error.to_dict()), True, this_process(), identifier),
     )
 
 

@@ -157,6 +157,10 @@ class Slots:
             raise
         slot.call(*taken)
 
+    def leave(self, identifier: str) -> None:
+        """A job that no slot has was cancelled, and may have been charged: `recover` ends it."""
+        self._left.add(identifier)
+
     def hear_of_waiting(self) -> None:
         """A job is waiting that came to another process, where no slot is idle."""
         self._idle.call_one()
@@ -275,7 +279,7 @@ class Slots:
     def _answer(self, job: Job, dataset: DataSet, desk: Desk, runner: Hired) -> bytes:
         """A run whose process died is retried once under the same charge, invisibly."""
         errand = self._errand(job, dataset)
-        terms = self._terms(job)
+        terms = self._terms(job, dataset)
         plan = self._plans.made(_asked(job, dataset))
         for run in range(job.runs, jobs.MOST_RUNS + 1):
             try:
@@ -310,12 +314,12 @@ class Slots:
         with self._store.reading() as rows:
             return jobs.is_cancelled(rows, job.id)
 
-    def _terms(self, job: Job) -> Terms:
+    def _terms(self, job: Job, dataset: DataSet) -> Terms:
         caller = self._people.trusted(job.person, job.via)
         granted = [g for g in allowances.grants(self._store, job.dataset) if g.applies_to(caller)]
         if not granted and not caller.is_custodian:  # it was withdrawn while the question waited
             raise not_found("data set")
-        if job.runs == 1:  # a second run was allowed, and perhaps charged, before
+        if job.runs == 1 or dataset.ledger.fate_of(job.request) == "never charged":  # else it was allowed before
             self._require_allowed(job, granted)
         accounts = tuple(account for g in granted if (account := g.account(caller)) is not None)
         key = None if job.question["fresh"] else job.fingerprint

@@ -627,3 +627,26 @@ def test_the_answer_of_a_second_run_that_the_store_did_not_take_is_given_when_it
     ended = service.wait(job.id, 60)
     assert (ended.state, ended.charged, lost, spent(service)) == ("answered", True, [1], Fraction(1, 10))
     assert {line["outcome"] for line in log.lines(service.store) if line["charge"]} == {"answered"}
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_question_that_is_cancelled_while_it_waits_for_its_second_run_ends_with_its_charge(opened, restarted):
+    """It was said to be free, and its charge stayed open, without a line of the log."""
+    first = opened(start=False)
+    job = left_by_a_dead_process(first)
+    first._slots.recover()
+    follower = first.ask(caller(first, "bob"), "visits", Question(counting()))
+    cancelled = first.cancel(caller(first, "ann"), job.id)
+    assert (cancelled.state, cancelled.charged) == ("cancelled", True)
+    if restarted:
+        with first.store.writing() as rows:
+            rows.run("UPDATE jobs SET process = 'nobody 1 1' WHERE process <> ''")
+        first.close(5.0)
+    service = opened() if restarted else first
+    if not restarted:
+        first.start()
+        first._slots.recover()
+    assert service.wait(follower.id, 60).state == "answered"
+    ledger = service.datasets.get("visits").ledger
+    assert [(entry.user, entry.state) for entry in ledger.entries()] == [("ann", "cancelled"), ("bob", "answered")]
+    assert (service.check()[1], ledger.is_suspended("ann"), service._slots._left) == (2, False, set())

@@ -73,7 +73,8 @@ class Following(Core):
             job = jobs.get(rows, identifier)
             if job.ended:
                 return job
-            running = job.state == "running"
+            # One that waits for its second run may have been charged for the first.
+            running = job.state == "running" or job.runs > 0
             if running:
                 jobs.cancel_running(rows, job.id, cancelled())
             else:
@@ -87,6 +88,8 @@ class Following(Core):
             )
             if not running:
                 jobs.promote(rows, job.id)
+        if job.state == "waiting" and running:
+            self._slots.leave(job.id)
         self._changed(identifier)
         return self.job(caller, identifier)
 
