@@ -307,6 +307,14 @@ def _opened(row: dict[str, Any], ledger: Ledger) -> DataSet:
     return DataSet(*about, ledger, catalog, session, share, row["source"], row["catalog"], answer_time)
 
 
+def shares_answers_now(rows: Rows, dataset: DataSet) -> bool:
+    """Whether one person's answers are for others, too: the catalog may have changed since the data set was opened."""
+    found = rows.one("SELECT version, catalog FROM datasets WHERE name = ? AND retired = ''", dataset.name)
+    if found is None or found["version"] == dataset.version:
+        return found is not None and dataset.share_answers
+    return bool(read_catalog(found["catalog"])[1].get("share_answers", True))
+
+
 def not_open() -> ShoalError:
     """What the asker sees: the reason a source cannot be read names its files, and may depend on one of its rows."""
     return ShoalError(

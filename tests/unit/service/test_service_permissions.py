@@ -12,11 +12,12 @@ from service_calls import ask, caller, refused, spent
 from service_shop import CATALOG, counting
 
 from shoal.params import budget
-from shoal.service import log
+from shoal.service import jobs, log
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
 from shoal.service.people import later
 from shoal.service.questions import Question
+from shoal.service.runners.hired import Hired
 from shoal.service.service import OPERATOR
 
 
@@ -333,3 +334,41 @@ def test_a_question_that_was_approved_needs_no_second_approval_for_a_lower_limit
     service.allow(OPERATOR, Grant("visits", "ann", approve_above=Fraction(1, 50)))
     service.start()
     assert service.wait(job.id, 60).state == "answered"
+
+
+@pytest.mark.parametrize("limit", ["max_epsilon", "approve_above"])
+def test_a_limit_that_is_set_after_a_death_holds_for_what_was_not_charged(opened, limit):
+    service = opened(start=False)
+    job = service.ask(caller(service, "ann"), "visits", Question(counting()))
+    with service.store.writing() as rows:
+        jobs.take_next(rows)
+        rows.run("UPDATE jobs SET process = 'nobody 1 1', lease = ''")
+    service.allow(OPERATOR, Grant("visits", "ann", **{limit: Fraction(1, 20)}))
+    service.start()
+    ended = service.wait(job.id, 60)
+    assert (ended.state, ended.error["code"], ended.charged, spent(service)) == ("failed", "E_POLICY", False, 0)
+
+
+@pytest.mark.parametrize("change", ["not shared", "retired"])
+def test_whoever_waits_behind_a_question_gets_their_own_when_answers_cease_to_be_shared_while_it_runs(
+    opened, folder, monkeypatch, change
+):
+    """The run had read the catalog before."""
+    service = opened(start=False, slots=1)
+    asked = [service.ask(caller(service, name), "visits", Question(counting())) for name in ("ann", "bob")]
+    run = Hired.run
+
+    def changing(*about):
+        answer = run(*about)
+        if change == "retired":
+            service.retire_dataset(OPERATOR, "visits")
+        elif service.datasets.versions()["visits"] == 1:
+            (folder.parent / "shoal.toml").write_text(CATALOG + "[service]\nshare_answers = false\n")
+            service.refresh(OPERATOR, "visits")
+        return answer
+
+    monkeypatch.setattr(Hired, "run", changing)
+    service.start()
+    first, second = (service.wait(job.id, 60) for job in asked)
+    assert (first.state, first.answer != second.answer) == ("answered", True)
+    assert second.state == ("failed" if change == "retired" else "answered")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from shoal.errors import ShoalError
 from shoal.service import allowances, jobs, log
-from shoal.service.datasets import not_open
+from shoal.service.datasets import not_open, shares_answers_now
 
 if TYPE_CHECKING:
     from shoal.service.datasets import DataSet
@@ -84,7 +84,7 @@ def internal() -> ShoalError:
 
 def may_have(rows: Rows, follower: Job, job: Job, dataset: DataSet) -> bool:
     """Whether the answer of a job is still for whoever waits behind it. If not, theirs runs, or is refused, as any other."""
-    if follower.person != job.person and not dataset.share_answers:
+    if follower.person != job.person and not shares_answers_now(rows, dataset):
         return False  # answers were shared when they asked
     return allowances.may_still_ask(rows, job.dataset, follower.person)
 
