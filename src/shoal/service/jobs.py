@@ -291,9 +291,15 @@ def uncount(rows: Rows, identifier: str) -> None:
     )
 
 
-def run_again(rows: Rows, identifier: str) -> None:
-    """Its runner died: the second run begins, invisibly to everyone."""
-    rows.run("UPDATE jobs SET runs = runs + 1 WHERE id = ?", identifier)
+def run_again(rows: Rows, identifier: str) -> bool:
+    """Its runner died: the second run begins, invisibly to everyone. False if another process has it by now."""
+    return rows.run("UPDATE jobs SET runs = runs + 1 WHERE id = ? AND process = ?", identifier, this_process()) == 1
+
+
+def is_elsewhere(rows: Rows, identifier: str) -> bool:
+    """Whether a job that was taken here waits again, or runs in another process: this one was silent for longer than its lease."""
+    job = get(rows, identifier)
+    return job.state == "waiting" or (job.state == "running" and job.process != this_process())
 
 
 def end(

@@ -36,6 +36,7 @@ from shoal.service.upkeep.endings import (
     kept_answer,
     log_charge,
     may_have,
+    taken_over,
 )
 from shoal.service.upkeep.recovery import end_open_charge, recover
 
@@ -223,7 +224,7 @@ class Slots:
         renewed = trusted = time.monotonic()
         due = renewed + HEARTBEAT_SECONDS
         while not self._ended.wait(KEEP_SECONDS):
-            with suppress(ShoalError):
+            try:
                 self._store.keep()
                 if time.monotonic() > due:
                     due = time.monotonic() + HEARTBEAT_SECONDS
@@ -231,12 +232,15 @@ class Slots:
                     with self._store.writing() as rows:
                         jobs.renew(rows, tuple(self._held | self._left))
                     before, renewed = renewed, time.monotonic()
-                    if (
-                        renewed - before > jobs.LEASE_SECONDS - HEARTBEAT_SECONDS
-                    ):  # cut off from the store, as others may be:
-                        trusted = renewed + jobs.LEASE_SECONDS  # they have that long to say that they live
+                    if renewed - before > jobs.LEASE_SECONDS - HEARTBEAT_SECONDS:
+                        # Cut off from the store, as others may be: they have that long to say that they live.
+                        trusted = renewed + jobs.LEASE_SECONDS
                     if renewed >= trusted:
                         self.recover()
+            except ShoalError:
+                pass  # the store cannot be reached
+            except Exception:  # whatever it was: without a heart, others take the runs of this process over
+                _LOGGER.exception("the heart missed a beat")
 
     def _keep_planners(self) -> None:
         """In its own thread: opening a source may take long, and neither jobs nor the heartbeat may wait for it."""
@@ -288,7 +292,8 @@ class Slots:
                 _LOGGER.warning("job %s: its process died in run %d", job.id, run)
                 if run < jobs.MOST_RUNS:
                     with self._store.writing() as rows:
-                        jobs.run_again(rows, job.id)
+                        if not jobs.run_again(rows, job.id):
+                            raise taken_over() from None
             except TooLong:
                 _LOGGER.warning("job %s: its process was ended after its deadline", job.id)
                 break
@@ -323,7 +328,7 @@ class Slots:
             self._require_allowed(job, granted)
         accounts = tuple(account for g in granted if (account := g.account(caller)) is not None)
         key = None if job.question["fresh"] else job.fingerprint
-        return Terms(key, Request(job.request, job.body), accounts)
+        return Terms(key, Request(job.request, job.body, is_charged_once=True), accounts)
 
     def _require_allowed(self, job: Job, granted: list[Grant]) -> None:
         """E_POLICY where limits were set while the question waited."""
@@ -387,6 +392,9 @@ class Slots:
     def _refused(self, job: Job, error: ShoalError, dataset: DataSet | None, desk: Desk | None, ladder: Ladder) -> None:
         charge = desk.charge if desk is not None else 0
         anchor = None if desk is None else desk.anchor
+        if self._is_elsewhere(job):
+            _LOGGER.warning("job %s: another process took it over", job.id)
+            return
         if self._is_left(job, error, desk):
             _LOGGER.warning("job %s: it is left for later, %s", job.id, error.code)
             return
@@ -404,6 +412,12 @@ class Slots:
             self._note_late(job, dataset, desk, ladder)
         self._tell([job.id])
         self.wake()
+
+    def _is_elsewhere(self, job: Job) -> bool:
+        """Whether another process took this one for dead, and has the job: how it ends is for that one to say."""
+        with suppress(ShoalError), self._store.reading() as rows:
+            return jobs.is_elsewhere(rows, job.id)
+        return False
 
     def _is_left(self, job: Job, error: ShoalError, desk: Desk | None) -> bool:
         """Whether nothing was shown, and `recover` lets it run once more, when ledger and source can be reached again."""

@@ -146,3 +146,14 @@ def test_keys_survive_reopening(path):
     ledger = Ledger.create(path, Budget(Fraction(1), Fraction(0)))
     asked(ledger).commit([b"ro", b"ws"])
     assert asked(Ledger.open(path)).answer == b"rows"
+
+
+@pytest.mark.parametrize("resume", [False, True])
+def test_a_request_that_is_charged_once_is_not_charged_by_a_run_that_comes_too_late(ledger, resume):
+    once = Request("r", "b", is_charged_once=True)
+    first = ledger.reserve(TENTH, user="ann", request=once)
+    if resume:
+        assert ledger.reserve(TENTH, user="ann", request=once, resume=True).sequence == first.sequence
+    with pytest.raises(ShoalError, match="E_EXECUTION"):
+        ledger.reserve(TENTH, user="ann", request=once, resume=resume)
+    assert (ledger.spent[0], first.commit(b"rows")) == (Fraction(1, 10), b"rows")

@@ -650,3 +650,54 @@ def test_a_question_that_is_cancelled_while_it_waits_for_its_second_run_ends_wit
     ledger = service.datasets.get("visits").ledger
     assert [(entry.user, entry.state) for entry in ledger.entries()] == [("ann", "cancelled"), ("bob", "answered")]
     assert (service.check()[1], ledger.is_suspended("ann"), service._slots._left) == (2, False, set())
+
+
+def taken_by_another(service, job, runs):
+    """This process was silent for so long that another one took the job over."""
+    with service.store.writing() as rows:
+        process = "elsewhere 1 1"
+        rows.run(
+            "UPDATE jobs SET process = ?, runs = ?, lease = '9999-01-01T00:00:00Z' WHERE id = ?", process, runs, job
+        )
+
+
+@pytest.mark.parametrize("when", ["before it was charged", "after its runner died"])
+def test_a_process_that_was_taken_for_dead_charges_nothing_twice_and_leaves_the_job_alone(opened, monkeypatch, when):
+    """Its machine slept for longer than its lease: the request was charged once more under the same key."""
+    service = opened(start=False)
+    ledger = service.datasets.get("visits").ledger
+    tenth, run = Loss(Fraction(1, 10), Fraction(0)), Hired.run
+
+    def slept(self, errand, terms, desk, plan):
+        about = {"user": "ann", "description": errand.sql, "request": terms.request}
+        if when == "before it was charged":
+            ledger.reserve(tenth, **about)
+            taken_by_another(service, job.id, 2)
+            return run(self, errand, terms, desk, plan)
+        desk.reserve(tenth, **about)
+        ledger.reserve(tenth, **about, resume=True)
+        taken_by_another(service, job.id, 2)
+        raise Died
+
+    monkeypatch.setattr(Hired, "run", slept)
+    job = service.ask(caller(service, "ann"), "visits", Question(counting()))
+    service.start()
+    until(lambda: ledger.entries() and not service._slots._held)
+    assert [(entry.state, entry.epsilon) for entry in ledger.entries()] == [("reserved", Fraction(1, 10))]
+    found = service.wait(job.id, 0)
+    assert (found.state, found.process, found.runs, ledger.is_suspended("ann")) == (
+        "running",
+        "elsewhere 1 1",
+        2,
+        False,
+    )
+
+
+def test_a_heart_that_meets_a_bug_beats_on(opened, monkeypatch):
+    """Others took over what this process ran, for ever."""
+    monkeypatch.setattr(running, "HEARTBEAT_SECONDS", 0.0)
+    monkeypatch.setattr(running, "KEEP_SECONDS", 0.01)
+    service, beats = opened(start=False), []
+    monkeypatch.setattr(jobs, "renew", lambda *_: beats.append(1) or [][len(beats)])
+    service.start()
+    until(lambda: len(beats) > 2)

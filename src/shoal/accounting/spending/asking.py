@@ -26,6 +26,8 @@ class Request:
     body_sha256: str
     may_resume: bool = True
     """Whether somebody takes a run up again that was cut short. If not, the death of its process counts at once."""
+    is_charged_once: bool = False
+    """Whether a run that finds it charged, and may not take that charge up, ends: another run has it."""
 
     @classmethod
     def of(cls, user: str, data_set: str, key: str, body: bytes, *, may_resume: bool = True) -> Request:

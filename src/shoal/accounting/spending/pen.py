@@ -125,6 +125,8 @@ class Pen:
         if ends[-1] is not None:
             raise suspended() if ends[-1].row.kind == "withheld" else ended_without_an_answer()
         if not ask.resume or self.transaction.is_resumed(earlier[-1]) or not self._pays_for(earlier[-1], ask):
+            if ask.request.is_charged_once:
+                raise ended_without_an_answer()
             return None
         return self._resume(earlier[-1], ask.user)
 

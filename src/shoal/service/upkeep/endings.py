@@ -59,6 +59,11 @@ def died_uncharged() -> ShoalError:
     )
 
 
+def taken_over() -> ShoalError:
+    """Nobody hears of it: another process runs the job."""
+    return ShoalError("E_BUSY", "Another process has taken the job over.")
+
+
 def not_written() -> ShoalError:
     """An answer is handed out once the ledger has it: without, it is lost."""
     return ShoalError(
