@@ -63,7 +63,10 @@ def open_source(source: Any, catalog: Catalog | None = None, buckets: int | None
         )
     _refuse_named_sources(catalog)
     if isinstance(source, (str, Path)):
-        return _open_path(str(source), catalog)
+        try:
+            return _open_path(str(source), catalog)
+        except OSError as error:  # it was there a moment ago
+            raise ShoalError("E_SOURCE", f"The file {str(error.filename or source)!r} cannot be read.") from None
     if isinstance(source, dict):
         return _open_frames(source)
     if type(source).__name__ == "DuckDBPyConnection":

@@ -47,11 +47,8 @@ def stamp(path: Path) -> Stamp:
 
 
 def stamps(paths: Iterable[Path]) -> dict[Path, Stamp]:
-    """The stamps of files as they are now; E_SOURCE for one that was there a moment ago."""
-    try:
-        return {path: stamp(path) for path in paths}
-    except OSError as error:
-        raise ShoalError("E_SOURCE", f"The file {str(error.filename)!r} cannot be read.") from None
+    """The stamps of files as they are now."""
+    return {path: stamp(path) for path in paths}
 
 
 def refuse_changed(opened: dict[Path, Stamp]) -> None:
