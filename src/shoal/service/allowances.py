@@ -104,6 +104,12 @@ def may_still_ask(rows: Rows, dataset: str, person: str) -> bool:
     return caller.is_custodian or any(grant.applies_to(caller) for grant in _stored(rows, dataset))
 
 
+def require_may_still_ask(rows: Rows, dataset: str, person: str) -> None:
+    """The same refusal as for a data set that is not there, also where it was taken from them a moment ago."""
+    if not may_still_ask(rows, dataset, person):
+        raise not_found("data set")
+
+
 def _stored(rows: Rows, dataset: str) -> tuple[Grant, ...]:
     found = rows.all("SELECT * FROM allowances WHERE dataset = ? ORDER BY whom, per", dataset)
     return tuple(map(_grant, found))

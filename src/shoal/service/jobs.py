@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.accounting.spending.processes import is_gone, this_process
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
+from shoal.service.datasets import shares_answers_now
 from shoal.service.people import later, not_found
 
 if TYPE_CHECKING:
@@ -352,6 +353,6 @@ def released(rows: Rows, dataset: DataSet, caller: Caller, fingerprint: str) -> 
     found = rows.one(
         "SELECT id FROM answers WHERE fingerprint = ? AND dataset = ? AND (? OR person = ?)"
         " AND created >= (SELECT kept_since FROM identity) ORDER BY created, id LIMIT 1",
-        *(fingerprint, dataset.name, dataset.share_answers, caller.name),
+        *(fingerprint, dataset.name, shares_answers_now(rows, dataset), caller.name),
     )
     return None if found is None else str(found["id"])

@@ -36,6 +36,7 @@ from shoal.service.upkeep.endings import (
     kept_answer,
     log_charge,
     may_have,
+    require_may_have,
     taken_over,
 )
 from shoal.service.upkeep.recovery import end_open_charge, recover
@@ -365,6 +366,8 @@ class Slots:
         digest = hashlib.sha256(data).hexdigest()
         charge = desk.anchor
         with self._store.writing(at_once=not desk.charge or desk.resumed) as rows:
+            if desk.replayed and not desk.charge:
+                require_may_have(rows, job, dataset)
             answer = kept_answer(rows, job, dataset, desk, data)
             touched = [job.id]
             ended = jobs.end(rows, job.id, "answered", answer=answer, charged=bool(desk.charge))

@@ -372,3 +372,60 @@ def test_whoever_waits_behind_a_question_gets_their_own_when_answers_cease_to_be
     first, second = (service.wait(job.id, 60) for job in asked)
     assert (first.state, first.answer != second.answer) == ("answered", True)
     assert second.state == ("failed" if change == "retired" else "answered")
+
+
+@pytest.mark.parametrize("change", ["withdrawn", "not shared"])
+def test_an_answer_that_exists_is_for_nobody_who_lost_it_while_their_question_was_planned(
+    service, folder, monkeypatch, change
+):
+    """It was given to them: what was looked up before planning decided."""
+    for name in ("ann", "bob"):
+        service.allow(OPERATOR, Grant("visits", name))
+    service.withdraw(OPERATOR, "visits", "group:research")
+    paid = ask(service, "ann", counting())
+    asked = service._plans.asked
+
+    def changing(about):
+        planned = asked(about)
+        if about.person == "bob" and change == "withdrawn":
+            service.withdraw(OPERATOR, "visits", "bob")
+        elif about.person == "bob" and service.datasets.versions()["visits"] == 1:
+            (folder.parent / "shoal.toml").write_text(CATALOG + "[service]\nshare_answers = false\n")
+            service.refresh(OPERATOR, "visits")
+        return planned
+
+    monkeypatch.setattr(service._plans, "asked", changing)
+    if change == "withdrawn":
+        with refused("E_NOT_FOUND"):
+            ask(service, "bob", counting())
+    else:
+        own = ask(service, "bob", counting())
+        assert (own.state, own.charged, own.answer == paid.answer) == ("answered", True, False)
+
+
+@pytest.mark.parametrize("change", ["withdrawn", "not shared"])
+def test_an_answer_that_the_ledger_has_is_for_nobody_who_lost_it_while_their_question_ran(
+    service, folder, monkeypatch, change
+):
+    """As where its own job could not yet be recorded as answered: the next run finds it in the ledger."""
+    for name in ("ann", "bob"):
+        service.allow(OPERATOR, Grant("visits", name))
+    service.withdraw(OPERATOR, "visits", "group:research")
+    ask(service, "ann", counting())
+    run = Hired.run
+
+    def changing(*about):
+        answer = run(*about)
+        if change == "withdrawn":
+            service.withdraw(OPERATOR, "visits", "bob")
+        else:
+            (folder.parent / "shoal.toml").write_text(CATALOG + "[service]\nshare_answers = false\n")
+            service.refresh(OPERATOR, "visits")
+        return answer
+
+    monkeypatch.setattr(Hired, "run", changing)
+    monkeypatch.setattr(jobs, "released", lambda *_: None)
+    ended = ask(service, "bob", counting())
+    expected = "E_NOT_FOUND" if change == "withdrawn" else "E_POLICY"
+    assert (ended.state, ended.error and ended.error["code"], ended.charged) == ("failed", expected, False)
+    assert spent(service) == Fraction(1, 10)

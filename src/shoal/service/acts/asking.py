@@ -153,6 +153,7 @@ class Asking(Core):
         fresh = job.question["fresh"]
         released = None if fresh else jobs.released(rows, dataset, caller, job.fingerprint)
         if released is not None:
+            allowances.require_may_still_ask(rows, dataset.name, caller.name)
             ended = replace(job, state="answered", answer=released)
             jobs.put(rows, ended)
             log.write(*(rows, caller.name, caller.via, "query"), dataset=dataset.name, outcome="replayed", sql=job.sql)

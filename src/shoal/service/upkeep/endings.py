@@ -94,6 +94,13 @@ def may_have(rows: Rows, follower: Job, job: Job, dataset: DataSet) -> bool:
     return allowances.may_still_ask(rows, job.dataset, follower.person)
 
 
+def require_may_have(rows: Rows, job: Job, dataset: DataSet) -> None:
+    """Somebody's earlier answer is no longer for whoever lost their allowance meanwhile, or where answers ceased to be shared."""
+    allowances.require_may_still_ask(rows, job.dataset, job.person)
+    if dataset.share_answers and not shares_answers_now(rows, dataset):
+        raise changed_meanwhile()
+
+
 def ended_with(desk: Desk | None, error: ShoalError) -> ShoalError:
     """The error for a run that did not end by itself, once its charge is ended; the ledger may report another one."""
     try:
