@@ -222,8 +222,8 @@ class Slots:
             self._held.discard(job.id)
 
     def _beat(self) -> None:
-        renewed = trusted = time.monotonic()
-        due = renewed + HEARTBEAT_SECONDS
+        seen = trusted = time.monotonic()
+        due, renewed = seen + HEARTBEAT_SECONDS, ""
         while not self._ended.wait(KEEP_SECONDS):
             try:
                 self._store.keep()
@@ -232,11 +232,12 @@ class Slots:
                     remove_left_behind()
                     with self._store.writing() as rows:
                         jobs.renew(rows, tuple(self._held | self._left))
-                    before, renewed = renewed, time.monotonic()
-                    if renewed - before > jobs.LEASE_SECONDS - HEARTBEAT_SECONDS:
+                        before, renewed = renewed, rows.now()  # by the clock of leases: others stop with their machine
+                    silence, since, seen = jobs.LEASE_SECONDS - HEARTBEAT_SECONDS, seen, time.monotonic()
+                    if seen - since > silence or (before and renewed > later(before, timedelta(seconds=silence))):
                         # Cut off from the store, as others may be: they have that long to say that they live.
-                        trusted = renewed + jobs.LEASE_SECONDS
-                    if renewed >= trusted:
+                        trusted = seen + jobs.LEASE_SECONDS
+                    if seen >= trusted:
                         self.recover()
             except ShoalError:
                 pass  # the store cannot be reached

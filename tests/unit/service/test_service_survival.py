@@ -497,6 +497,24 @@ def test_whoever_was_cut_off_from_the_store_gives_others_time_to_say_that_they_l
     assert other.wait(job.id, 0).state == "running"
 
 
+def test_whoever_slept_with_their_machine_gives_others_time_to_say_that_they_live(opened, monkeypatch):
+    """The clock of leases goes on when a machine sleeps; the one that was looked at stops."""
+    for module, name, seconds in ((jobs, "LEASE", 6), (running, "HEARTBEAT", 0.5), (running, "KEEP", 0.05)):
+        monkeypatch.setattr(module, f"{name}_SECONDS", seconds)
+    service, other, beats, renew = opened(), opened(start=False), [], jobs.renew
+    monkeypatch.setattr(jobs, "renew", lambda *about: beats.append(1) or renew(*about))
+    service._slots._ending = True  # its slots take nothing
+    until(lambda: beats)
+    job = other.ask(caller(other, "ann"), "visits", Question(counting()))
+    with other.store.writing() as rows:
+        jobs.take_next(rows)
+        rows.run("UPDATE jobs SET process = 'nobody 1 1' WHERE id = ?", job.id)
+        rows.run("UPDATE identity SET clock = ?", later(rows.now(), timedelta(seconds=60)))
+    beats.clear()
+    until(lambda: len(beats) > 2)
+    assert other.wait(job.id, 0).state == "running"
+
+
 def test_a_ledger_that_cannot_be_written_keeps_no_other_jobs_from_their_end(opened, folder, monkeypatch):
     first = opened(start=False)
     new = NewDataSet("more", str(folder), str(folder.parent / "shoal.toml"), budget((2.0, 1e-5)))
