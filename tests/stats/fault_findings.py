@@ -104,8 +104,12 @@ def wrong_charges(
     wrong = [f"charged twice: {job.id}, {charges[job.id]}" for job in every if len(charges[job.id]) > 1]
     # Where the ledger did not take the end of a second run, its user's next charge ends it first.
     owed = {number for job in every if (job.error or {}).get("code") == "E_LEDGER" for number in charges[job.id]}
+
+    def whose(number: int) -> list[tuple[str, str, int]]:
+        return [(job.id, job.state, job.runs) for job in every if number in charges[job.id]]
+
     open_ones = (e for e in entries.values() if e.state == "reserved" and e.sequence not in owed)
-    wrong += [f"never ended: charge {e.sequence} of {e.user}" for e in open_ones]
+    wrong += [f"never ended: charge {e.sequence} of {e.user}, {whose(e.sequence)}" for e in open_ones]
     nobodys = entries.keys() - {number for found in charges.values() for number in found}
     wrong += [f"charged for nothing: {number}" for number in sorted(nobodys)]
     if ledger.spent[0] != sum(entry.epsilon for entry in entries.values()):

@@ -297,9 +297,8 @@ def run_again(rows: Rows, identifier: str) -> bool:
     return rows.run("UPDATE jobs SET runs = runs + 1 WHERE id = ? AND process = ?", identifier, this_process()) == 1
 
 
-def is_elsewhere(rows: Rows, identifier: str) -> bool:
-    """Whether a job that was taken here waits again, or runs in another process: this one was silent for longer than its lease."""
-    job = get(rows, identifier)
+def is_elsewhere(job: Job) -> bool:
+    """Whether a job that was taken here waits again, or runs in another process, which took this one for dead."""
     return job.state == "waiting" or (job.state == "running" and job.process != this_process())
 
 

@@ -396,10 +396,11 @@ class Slots:
     def _refused(self, job: Job, error: ShoalError, dataset: DataSet | None, desk: Desk | None, ladder: Ladder) -> None:
         charge = desk.charge if desk is not None else 0
         anchor = None if desk is None else desk.anchor
-        if self._is_elsewhere(job):
+        stored = self._as_stored(job)
+        if jobs.is_elsewhere(stored):
             _LOGGER.warning("job %s: another process took it over", job.id)
             return
-        if self._is_left(job, error, desk):
+        if self._is_left(job, error, desk, is_cancelled=stored.state == "cancelled"):
             _LOGGER.warning("job %s: it is left for later, %s", job.id, error.code)
             return
         ledger = None if dataset is None else dataset.ledger_name
@@ -417,17 +418,17 @@ class Slots:
         self._tell([job.id])
         self.wake()
 
-    def _is_elsewhere(self, job: Job) -> bool:
-        """Whether another process took this one for dead, and has the job: how it ends is for that one to say."""
+    def _as_stored(self, job: Job) -> Job:
+        """The job as others see it; as it was taken, where the store cannot be read."""
         with suppress(ShoalError), self._store.reading() as rows:
-            return jobs.is_elsewhere(rows, job.id)
-        return False
+            return jobs.get(rows, job.id)
+        return job
 
-    def _is_left(self, job: Job, error: ShoalError, desk: Desk | None) -> bool:
+    def _is_left(self, job: Job, error: ShoalError, desk: Desk | None, *, is_cancelled: bool) -> bool:
         """Whether nothing was shown, and `recover` lets it run once more, when ledger and source can be reached again."""
         is_ahead = desk is not None and desk.is_ahead
         if desk is not None and desk.charge:
-            is_left = error.code == "E_LEDGER" and (is_ahead or not desk.resumed)
+            is_left = error.code == "E_LEDGER" and (is_ahead or is_cancelled or not desk.resumed)
         else:
             is_left = error.code in {"E_LEDGER", "E_SOURCE"} and (is_ahead or job.runs > 1)
             if is_left and error.code == "E_SOURCE":  # for sure before it took up its charge

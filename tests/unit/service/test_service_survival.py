@@ -554,6 +554,32 @@ def test_a_charge_whose_run_was_left_ends_when_its_question_is_cancelled(service
     assert not ledger.is_suspended("ann")
 
 
+def test_a_second_run_that_is_cancelled_while_its_ledger_is_away_suspends_nobody(opened, monkeypatch):
+    """Its charge stayed open, and the next question of whoever cancelled ended it as a failure, for which they were suspended."""
+    first = opened(start=False)
+    job = left_by_a_dead_process(first)
+    monkeypatch.setattr(running, "HEARTBEAT_SECONDS", 0.0)
+    run = Hired.run
+
+    def cancelling(self, errand, terms, desk, plan):
+        about = {"user": "ann", "description": errand.sql, "request": terms.request, "resume": terms.resume}
+        charge = desk.reserve(Loss(Fraction(1, 10), Fraction(0)), **about)
+        service.cancel(caller(service, "ann"), job.id)
+        monkeypatch.setattr(Hired, "run", run)
+        with monkeypatch.context() as broken:
+            broken.setattr(ledger._turns, "do", out_of_reach)
+            return charge.commit(b"rows")
+
+    service = opened(start=False)
+    ledger = service.datasets.get("visits").ledger
+    monkeypatch.setattr(Hired, "run", cancelling)
+    service.start()
+    until(ledger.ended)
+    assert ([entry.state for entry in ledger.entries()], ledger.is_suspended("ann")) == (["cancelled"], False)
+    assert ask(service, "ann", counting(0.2)).state == "answered"
+    assert service.check()[1] == 2
+
+
 def test_a_charge_whose_runner_died_is_taken_up_when_the_ledger_can_be_reached(opened, monkeypatch):
     """The same process runs it a second time, and found no ledger: its asker was told that an answer was ready, and lost."""
     monkeypatch.setattr(running, "HEARTBEAT_SECONDS", 0.0)
