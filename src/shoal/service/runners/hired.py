@@ -30,6 +30,8 @@ LOOK_SECONDS = 1.0
 OPENING_SECONDS = 10.0
 """A service with short queries may run on a busy machine: opening its data sets may take long, and no query pays for it."""
 ALONE_SECONDS = 600.0
+GOES_ON = frozenset({"reserve", "commit", "fail", "cancel"})
+"""What a runner says in the middle of an errand, and wants to be answered."""
 
 
 class Died(Exception):  # noqa: N818 - what becomes of it is the ledger's to say
@@ -57,8 +59,10 @@ class Hired:
         """Until then it opens what is asked for, and nothing in advance."""
         self._is_open = False
         """Whether everything it was asked to open is open."""
+        self._errand = 0
+        """The number of what it was asked last; each of its replies has it."""
         self._is_at_work = False
-        """Whether it was given a statement, and has not said how that ended."""
+        """Whether it was asked something, and has not said how that ended."""
 
     def is_ready(self, versions: dict[str, int]) -> bool:
         """Whether a live process was given these data sets and no others."""
@@ -112,16 +116,19 @@ class Hired:
     # ---- one errand ----------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _ended_if_lost(self) -> Iterator[None]:
-        """`Died` if the process is gone; one that takes too long is killed."""
+    def _at_work(self) -> Iterator[None]:
+        """`Died` if the process is gone. One that takes too long is killed, and so is one whose errand is given up.
+
+        What that would say next would be taken for a word about the next statement, of somebody else.
+        """
         try:
             yield
         except wire.Gone:
             self.close()
             raise Died from None
-        except TooLong:
-            self.kill()
-            raise
+        finally:
+            if self._is_at_work:
+                self.kill()
 
     def run(self, errand: Errand, terms: Terms, desk: Desk, plan: bytes = b"") -> bytes:
         """The bytes of the answer, as stored; `Died` or `TooLong` if there is neither an answer nor an error.
@@ -130,15 +137,12 @@ class Hired:
         """
         turn = Turn(self._processors)
         try:
-            with self._ended_if_lost():
+            with self._at_work():
                 turn.begin()
-                self._is_at_work = True
                 self._send_anew({"run": errand.to_dict()}, errand.place, plan)
                 desk.keep()  # while the statement is planned there; nothing is charged before
                 return self._conversation(errand, terms, desk, turn)
         finally:
-            if self._is_at_work:  # what it says next would be taken for a word about the next statement
-                self.kill()
             turn.end()
 
     def plan(
@@ -148,7 +152,7 @@ class Hired:
 
         Opening the data set is not counted.
         """
-        with self._ended_if_lost():
+        with self._at_work():
             self._open_first(errand.place)
             message, plan = self._heard({"plan": errand.to_dict()}, seconds, meanwhile)
         if "refused" in message:
@@ -171,9 +175,9 @@ class Hired:
     def _end_if_it_hangs(self, place: Place) -> None:
         """A process that opens other data sets for long, one of which may never open, is replaced by one that opens this alone."""
         channel = self._opened()
-        wire.send(channel, {"ready": True})
+        self._send({"ready": True})
         if _speaks(channel, OPENING_SECONDS):
-            wire.receive(channel)
+            self._received(channel)
             return
         self.kill()
         self._alone_until = time.monotonic() + ALONE_SECONDS
@@ -191,22 +195,37 @@ class Hired:
     ) -> tuple[dict[str, Any], bytes]:
         """The one reply to a message."""
         channel = self._opened()
-        wire.send(channel, message)
+        self._send(message)
         meanwhile()
         if not _speaks(channel, LOOK_SECONDS):  # most replies arrive long before the clock matters
             limits = (processor_seconds(self.pid) + seconds, time.monotonic() + CLOCK_FACTOR * seconds)
             self._await(channel, limits)
-        return wire.receive(channel)
+        return self._received(channel)
+
+    def _send(self, message: dict[str, Any], body: bytes = b"") -> None:
+        """Something to be answered."""
+        channel = self._opened()
+        self._errand += 1
+        self._is_at_work = True
+        wire.send(channel, message | {"errand": self._errand}, body)
+
+    def _received(self, channel: socket.socket) -> tuple[dict[str, Any], bytes]:
+        """What it says about the last thing that it was asked; a word about anything else is one too many."""
+        message, body = wire.receive(channel)
+        if message.get("errand") != self._errand:
+            raise wire.Gone
+        self._is_at_work = bool(message.keys() & GOES_ON)
+        return message, body
 
     def _send_anew(self, message: dict[str, Any], place: Place, body: bytes) -> None:
         """A process that died while idle is silently replaced."""
         try:
             self._open_first(place)
-            wire.send(self._opened(), message, body)
+            self._send(message, body)
         except wire.Gone:
             self.close()
             self._open_first(place)
-            wire.send(self._opened(), message, body)
+            self._send(message, body)
 
     def _conversation(self, errand: Errand, terms: Terms, desk: Desk, turn: Turn) -> bytes:
         channel = self._opened()
@@ -215,9 +234,8 @@ class Hired:
         kept = b""
         while True:
             self._await_in_turn(channel, limits, turn)
-            message, body = wire.receive(channel)
+            message, body = self._received(channel)
             turn.end()  # the ledger may wait for the disk, and a reply for its time
-            self._is_at_work = bool(message.keys() & {"reserve", "commit", "fail", "cancel"})
             if "answered" in message:
                 return body if message["answered"] else kept
             if "refused" in message:

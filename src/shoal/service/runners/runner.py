@@ -31,7 +31,7 @@ from shoal.stack import one_stack
 
 if TYPE_CHECKING:
     import socket
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from shoal.accounting.accountants import Loss
     from shoal.accounting.ledger import Ledger
@@ -69,12 +69,8 @@ def serve(channel: socket.socket, share: int) -> None:
             desk.keep(message["keep"])
         elif "open" in message:
             desk.open(Place(**message["open"]))
-        elif "ready" in message:
-            wire.send(channel, {"ready": True})
-        elif "plan" in message:
-            desk.plan(PlanErrand.from_dict(message["plan"]))
         else:
-            desk.run(Errand.from_dict(message["run"]), body)
+            desk.answer(message, body)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +97,26 @@ class Runner:
         self._channel = channel
         self._open: dict[str, Opened] = {}
         self._person: str | None = None
+        self._errand = 0
+
+    def answer(self, message: dict[str, Any], body: bytes) -> None:
+        """An errand; all that is said about it has its number."""
+        self._errand = message["errand"]
+        if "ready" in message:
+            self._say({"ready": True})
+        elif "plan" in message:
+            self._plan(PlanErrand.from_dict(message["plan"]))
+        else:
+            self._run(Errand.from_dict(message["run"]), body)
+
+    def _say(self, message: dict[str, Any], body: bytes = b"") -> None:
+        """A word about the errand, for the service."""
+        wire.send(self._channel, message | {"errand": self._errand}, body)
+
+    def _asked(self, message: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+        """What the service replies to a word about the errand."""
+        self._say(message, body)
+        return wire.receive(self._channel)
 
     def open(self, place: Place) -> None:
         """Before the first errand; what cannot be opened is reported when somebody asks."""
@@ -141,24 +157,24 @@ class Runner:
             remember_for(person)
             self._person = person
 
-    def plan(self, errand: PlanErrand) -> None:
+    def _plan(self, errand: PlanErrand) -> None:
         """Ends with one message: planned, refused, or broken. Reads no data."""
         try:
             self._serve(errand.person)
             opened = self._opened(errand.place)
             found, plan = planned(opened.session, errand, opened.basis)
         except ShoalError as error:
-            wire.send(self._channel, {"refused": error.to_dict()})
+            self._say({"refused": error.to_dict()})
         except MemoryError:
-            wire.send(self._channel, {"refused": cannot_be_planned().to_dict()})
+            self._say({"refused": cannot_be_planned().to_dict()})
         except Exception as error:  # noqa: BLE001 - its text may hold the statement; its name does not
-            wire.send(self._channel, {"broken": type(error).__name__})
+            self._say({"broken": type(error).__name__})
         else:
-            wire.send(self._channel, {"planned": found}, plan)
+            self._say({"planned": found}, plan)
 
-    def run(self, errand: Errand, plan: bytes) -> None:
+    def _run(self, errand: Errand, plan: bytes) -> None:
         """Ends with one message: answered, refused, or broken. With a plan made for the errand, it is not planned again."""
-        counter = Counter(self._channel, errand)
+        counter = Counter(self._asked, errand)
         try:
             self._serve(errand.person)
             opened = self._opened(errand.place)
@@ -173,11 +189,11 @@ class Runner:
         except wire.Gone:
             raise
         except ShoalError as error:
-            wire.send(self._channel, {"refused": error.to_dict()})
+            self._say({"refused": error.to_dict()})
         except Exception as error:  # noqa: BLE001 - its text may hold data; its name does not
-            wire.send(self._channel, {"broken": type(error).__name__})
+            self._say({"broken": type(error).__name__})
         else:
-            wire.send(self._channel, {"answered": bool(body)}, body)
+            self._say({"answered": bool(body)}, body)
 
 
 def _bytes_of(found: Rows) -> bytes:
@@ -201,8 +217,8 @@ class _NoLedger:
 class Counter:
     """The ledger as a runner sees it: a window through which it asks for a charge, and hands in an answer."""
 
-    def __init__(self, channel: socket.socket, errand: Errand) -> None:
-        self._channel = channel
+    def __init__(self, ask: Callable[[dict[str, Any], bytes], tuple[dict[str, Any], bytes]], errand: Errand) -> None:
+        self._ask = ask
         self.promise = promise_of(errand.promise)
         self.has_budget = errand.has_budget
         self.kept = False
@@ -220,8 +236,7 @@ class Counter:
 
     def call(self, message: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
         """The service's reply; its error is raised here."""
-        wire.send(self._channel, message, body)
-        reply, data = wire.receive(self._channel)
+        reply, data = self._ask(message, body)
         if "error" in reply:
             raise error_of(reply["error"])
         return reply, data
