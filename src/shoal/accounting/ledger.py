@@ -286,7 +286,7 @@ class Ledger:
         self._turns.do(lambda pen: pen.suspend(kept_user(user), charge, escaped(why, LONGEST_DESCRIPTION)))
 
     def raise_budget(self, budget: Budget, *, because: str) -> None:
-        """A larger budget for life; the reason is kept."""
+        """A larger lifetime budget; the reason is kept."""
         reason = _reason(because, "Raising a budget")
         self._accountant.check(budget)
         self._turns.do(lambda pen: pen.raise_budget(budget, reason))
@@ -330,7 +330,7 @@ class Ledger:
 
     @property
     def budget(self) -> Budget | None:
-        """(ε, δ) for life, or None: the ledger only adds up."""
+        """The lifetime (ε, δ), or None: the ledger only adds up."""
         return budget_of(self._header, self._head())
 
     @property

@@ -87,5 +87,5 @@ def not_suspended() -> ShoalError:
 
 
 def not_raised() -> ShoalError:
-    """A budget is for life."""
+    """A lifetime budget only grows."""
     return ShoalError("E_USAGE", "A budget can be raised, but not lowered or added later.")

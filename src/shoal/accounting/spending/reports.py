@@ -44,7 +44,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Raise:
-    """A larger budget for life, and why."""
+    """A larger lifetime budget, and why."""
 
     noted_at: str
     epsilon: Fraction

@@ -161,7 +161,7 @@ def prepare(
 
 
 def note_other_budget(name: str, said: Budget, known: Budget | None) -> None:
-    """A budget is for life: what the line says about a data set that is there already changes nothing."""
+    """A budget is a lifetime budget: what the line says about a data set that is there already changes nothing."""
     if known is not None and (said.epsilon, said.delta) != (known.epsilon, known.delta):
         has = f"epsilon {float(known.epsilon):g}, delta {float(known.delta):g}"
         typer.echo(

@@ -253,7 +253,7 @@ def dataset_raise(
     service: Service,
     operator: Caller,
     name: Name,
-    budget: Annotated[str, typer.Option(metavar="EPS,DELTA", help="The new budget, for life.")],
+    budget: Annotated[str, typer.Option(metavar="EPS,DELTA", help="The new lifetime budget.")],
     because: Because,
 ) -> Done:
     """Raise the budget of a data set's ledger."""

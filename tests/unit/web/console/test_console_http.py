@@ -177,7 +177,7 @@ def test_a_custodian_reads_every_character_of_what_they_approve(served, ann, car
 @pytest.mark.parametrize("path", ["/d/visits", "/d/visits/ask", "/d/visits/budget", "/d/visits/tune"])
 def test_every_page_of_a_data_set_has_its_life_total_beside_the_limit(carla, path):
     spent = carla.get("/d/visits/budget").text
-    total = re.search(r'id="life">ε ([0-9.]+) of ([0-9.]+) spent for life · protects one person<', carla.get(path).text)
+    total = re.search(r'id="life">ε ([0-9.]+) spent of a lifetime budget of ([0-9.]+) · protects one person<', carla.get(path).text)
     assert total is not None
     assert f"<b>ε {total[1]}</b>" in spent
     assert f"<b>ε {total[2]}</b>" in spent
