@@ -113,7 +113,7 @@ def _select(select: SelectPlan, names: list[OutputNames], written: CallsAsWritte
         "limits": _limits(select),
         "contribution": _contribution(select),
         "columns": [_column(select, i, names[i], written) for i in range(len(select.columns))],
-        "inferred_bounds": [_histogram(select, i, names) for i in range(len(select.histograms))],
+        "inferred_bounds": [_histogram(select, i, names, written) for i in range(len(select.histograms))],
         "selection": _selection(select),
         "epsilon": float(options.epsilon),
         "delta": float(options.delta) if options.delta is not None else None,
@@ -271,10 +271,13 @@ def _expected_error(releases: list[Release], level: float) -> float | None:
     return noise_quantile(noise, level) * float(noise.grid) if noise.shift.l1 else 0.0
 
 
-def _histogram(select: SelectPlan, index: int, names: list[OutputNames]) -> dict[str, Any]:
+def _histogram(select: SelectPlan, index: int, names: list[OutputNames], written: CallsAsWritten) -> dict[str, Any]:
     release: HistogramRelease = select.histograms[index]
     served = [i for i, column in enumerate(select.columns) if column.histogram == index]
-    labels = [names[i].label(select.columns[i].call.aggregate.name) for i in served]
+    labels = [
+        names[i].label(written.at(call.position) or call.aggregate.name)
+        for i, call in ((i, select.columns[i].call) for i in served)
+    ]
     price = {
         "epsilon": float(release.price) if release.price is not None else None,
         "share_of_joint_release": select.share_of_joint_release(release.noise),

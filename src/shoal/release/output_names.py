@@ -11,6 +11,7 @@ from shoal.plan.expressions import Column as ColumnOf
 from shoal.plan.expressions import walk as walk_expression
 from shoal.plan.traverse import all_nodes
 from shoal.release.stored_rows import distinct_names
+from shoal.sql.grammar.source_text import CallsAsWritten
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,8 +35,8 @@ class OutputNames:
     def label(self, aggregate: str) -> str:
         """How a sentence refers to the aggregate: by its column, as a part of one, or by itself.
 
-        >>> OutputNames(copies=("visits",)).label("COUNT"), OutputNames(computed=("ratio",)).label("SUM")
-        ('visits', 'SUM in ratio')
+        >>> OutputNames(copies=("visits",)).label("COUNT(*)"), OutputNames(computed=("ratio",)).label("SUM(x)")
+        ('visits', 'SUM(x) in ratio')
         """
         if self.copies:
             return ", ".join(self.copies)
@@ -87,13 +88,18 @@ def _note(
 
 def with_output_names(plan: StatementPlan) -> StatementPlan:
     """The plan with every aggregate called by its output, for notes about the answer."""
-    selects = tuple(_named(select, names) for select, names in zip(plan.selects, output_names(plan), strict=True))
+    written = CallsAsWritten(plan.sql)
+    selects = tuple(
+        _named(select, names, written) for select, names in zip(plan.selects, output_names(plan), strict=True)
+    )
     return replace(plan, selects=selects)
 
 
-def _named(select: SelectPlan, names: list[OutputNames]) -> SelectPlan:
+def _named(select: SelectPlan, names: list[OutputNames], written: CallsAsWritten) -> SelectPlan:
     def called(column: Column, name: OutputNames) -> Column:
-        field = replace(column.call.field, name=name.label(column.call.aggregate.name))
+        is_needed = not name.copies
+        asked = (is_needed and written.at(column.call.position)) or column.call.aggregate.name
+        field = replace(column.call.field, name=name.label(asked))
         return replace(column, call=replace(column.call, field=field))
 
     return replace(select, columns=tuple(called(*pair) for pair in zip(select.columns, names, strict=True)))

@@ -319,7 +319,7 @@ def _far_apart(of: Type) -> str:
     """What to expect of a time whose period nobody knows."""
     unit = "days" if of.kind is Kind.DATE else "seconds"
     return (
-        f"Times are looked for in {unit} since 1970, between bounds that may be decades apart: with few hundred "
+        f"Times are looked for in {unit} since 1970, between bounds that may be decades apart: with a few hundred "
         "owners they can be years off. Whoever knows the period writes it into the catalog: "
         'bounds = ["2020-01-01", "2024-12-31"] of the column.'
     )

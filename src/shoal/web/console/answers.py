@@ -22,7 +22,7 @@ from shoal.service.browser.listings import approval_of, last_time
 from shoal.service.people import not_found
 from shoal.web.calling import call, service_of
 from shoal.web.console import charts
-from shoal.web.console.explaining import sentences
+from shoal.web.console.explaining import for_people, sentences
 from shoal.web.console.frame import framed
 from shoal.web.console.rendering import aligned, cell, number, session_of
 from shoal.web.jobs import level_of, only, places_of, stored_reply
@@ -118,7 +118,7 @@ def answer_view(result: Result, level: float, column: str | None, unit: str) -> 
         "cost": result.cost,
         "promise": result.promise,
         "warnings": [shown(each, None) for each in result.warnings],
-        "notes": [shown(each, None) for each in result.notes],
+        "notes": [shown(each, None) for each in for_people(result.notes, unit)],
         "sentences": sentences(means) if means else [],
     }
 

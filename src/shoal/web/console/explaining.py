@@ -14,7 +14,7 @@ from shoal.web.console import charts
 from shoal.web.console.rendering import number
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
 PRIOR = 0.1
 LONGEST_LINE = 160
@@ -31,6 +31,8 @@ _WHERE = {
 }
 _ADDING = ("COUNT", "SUM")
 """To these, a person adds something; of others, they move the result."""
+_OWNER = re.compile(r"""(?<![(.\"`])(?<!DISTINCT )\b(owners'|owners|owner)(?![\w(`\"]|\.\w)""")
+_PEOPLE = {"owners'": "people's", "owners": "people", "owner": "person"}
 _PLAIN_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 
 
@@ -58,7 +60,7 @@ def explanation_view(explained: dict[str, Any], sql: str) -> dict[str, Any]:
         "picture": _picture(means) if epsilon else None,
         "unit": explained["unit"],
         "delta_is": [line.replace("one owner", explained["unit"]) for line in explained.get("delta_is", [])],
-        "advice": list(dict.fromkeys(explained["advice"])),
+        "advice": for_people(explained["advice"], explained["unit"]),
         "notes": _notes(explained),
         "text": explained["text"],
         "explained": digest_of(sql, epsilon, delta),
@@ -146,7 +148,19 @@ def limits_of(select: dict[str, Any]) -> list[str]:
 
 def _notes(explained: dict[str, Any]) -> list[str]:
     inner = [note for select in explained.get("selects", ()) for note in select["notes"]]
-    return list(dict.fromkeys([*explained.get("notes", ()), *inner]))
+    return for_people([*explained.get("notes", ()), *inner], explained["unit"])
+
+
+def for_people(notes: Iterable[str], unit: str) -> list[str]:
+    """Each note once, in the words of the pages: where an owner is one person, it is called so; what is written as SQL stays.
+
+    >>> for_people(["COUNT(DISTINCT owner) has the owners' own limits, for each owner."], "one person")
+    ["COUNT(DISTINCT owner) has the people's own limits, for each person."]
+    """
+    said = dict.fromkeys(notes)
+    if unit != "one person":
+        return list(said)
+    return [_OWNER.sub(lambda found: _PEOPLE[found[1]], note) for note in said]
 
 
 # ---- errors -------------------------------------------------------------------------------------------------------

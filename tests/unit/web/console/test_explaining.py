@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 import shoal
-from shoal.web.console.explaining import columns_of, limits_of, with_epsilon
+from shoal.web.console.explaining import columns_of, for_people, limits_of, with_epsilon
 
 VISITS = pa.table({"uid": [1, 2, 3], "site": ["a", "b", "a"], "spend": [1.0, 2.0, 3.0]})
 CLAUSE = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = {}, delta = 1e-6{})"
@@ -54,3 +54,15 @@ def test_an_epsilon_that_was_found_is_written_short_and_is_enough():
     assert "(epsilon = 0.655)" in with_epsilon(sql, 0.6540420037821)
     assert "(epsilon = 0.0000124)" in with_epsilon(sql, 0.00001234)
     assert "(epsilon = 20)" in with_epsilon(sql, 20.0)
+
+
+def test_notes_say_person_where_an_owner_is_one_and_leave_sql_alone():
+    notes = [
+        "COUNT(DISTINCT owner): each owner counts, of 76 owners.",
+        '"owner" and owner_id stay; the owners\' do not.',
+    ]
+    assert for_people(notes, "one person") == [
+        "COUNT(DISTINCT owner): each person counts, of 76 people.",
+        '"owner" and owner_id stay; the people\'s do not.',
+    ]
+    assert for_people([*notes, notes[0]], "one household") == notes

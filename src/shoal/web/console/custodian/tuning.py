@@ -16,7 +16,7 @@ from shoal.frozen import dataclass
 from shoal.tuning import NOT_PRIVATE, OpenTuning
 from shoal.web.calling import call, service_of
 from shoal.web.console import charts
-from shoal.web.console.explaining import error_view, examples
+from shoal.web.console.explaining import error_view, examples, for_people
 from shoal.web.console.forms import form_of
 from shoal.web.console.frame import framed
 from shoal.web.console.rendering import cell, session_of
@@ -118,6 +118,7 @@ async def _page(
         sql=sql,
         view=view,
         error=error,
+        advice=for_people(view["one"].advice, described["unit"]) if view else [],
         warning=NOT_PRIVATE,
         has_report=await call(service.has_risk_report, caller, dataset),
         examples=examples(described["tables"]),
