@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 routes = APIRouter(include_in_schema=False)
 LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 MOST_ROWS = 200
+MOST_LISTED = 800
+"""Numbers of lists in one table: a page stays small."""
 MOST_POINTS = 30
 MOST_CHARTED = 20_000
 MOST_PLAIN = 1e15
@@ -102,10 +104,20 @@ def answer_view(result: Result, level: float, column: str | None, unit: str) -> 
         raise ShoalError("E_USAGE", "There is no such number in this answer.", hint="Choose one of its columns.")
     right = {name for name in names[1:] if rows and all(_is_plain_number(row[name]) for row in rows)}
     places = {name: _places([row[name] for row in rows]) for name in names}
+    lists = set(numbers) - set(charted)
+    most = max(3, MOST_LISTED // max(1, len(rows) * len(lists)))
     means = meaning(result.epsilon, result.delta).to_dict(unit=unit) if result.epsilon else None
     return {
-        "columns": [(name, name in numbers, name in numbers or name in right) for name in names],
-        "rows": [[_shown(row, name, places[name], is_number=name in numbers) for name in names] for row in rows],
+        "columns": [(name, name in charted, name in numbers or name in right, name in lists) for name in names],
+        "rows": [
+            [
+                _listed(row, name, most)
+                if name in lists
+                else _shown(row, name, places[name], is_number=name in charted)
+                for name in names
+            ]
+            for row in rows
+        ],
         "total": len(result),
         "level": level,
         "level_text": percent(level),
@@ -124,7 +136,7 @@ def answer_view(result: Result, level: float, column: str | None, unit: str) -> 
 
 
 def _shown(row: dict[str, Any], name: str, places: int | None, *, is_number: bool) -> tuple[str, str]:
-    """A cell, and its error bar; of a list, those of each number."""
+    """A cell, and its error bar."""
     value = row[name]
     written = aligned(value, places) if places is not None and isinstance(value, float) else cell(value)
     if not is_number or isinstance(value, str):
@@ -132,10 +144,19 @@ def _shown(row: dict[str, Any], name: str, places: int | None, *, is_number: boo
     low, high = row[f"{name}_low"], row[f"{name}_high"]
     if value is None or low is None or high is None:
         return written, ""
-    if isinstance(value, list):
-        each = zip(value, low, high, strict=True)
-        return "; ".join(map(cell, value)), "; ".join(_bar(*one, None) for one in each)
     return written, _bar(value, low, high, places)
+
+
+def _listed(row: dict[str, Any], name: str, most: int) -> tuple[list[tuple[str, str]], int]:
+    """The first numbers of a list, each with its error bar, and how many more there are."""
+    found = row[name] or []
+    nothing = [None] * len(found)
+    ends = zip(row[f"{name}_low"] or nothing, row[f"{name}_high"] or nothing, strict=True)
+    parts = [
+        {name: value, f"{name}_low": low, f"{name}_high": high} for value, (low, high) in zip(found, ends, strict=True)
+    ]
+    places = _places(found)
+    return [_shown(part, name, places, is_number=True) for part in parts[:most]], max(0, len(found) - most)
 
 
 def _bar(value: Any, low: float, high: float, places: int | None) -> str:
