@@ -166,7 +166,12 @@ class People:
         if not wanted or not wanted <= SCOPES:
             raise ShoalError("E_USAGE", f"A scope is one of {', '.join(sorted(SCOPES))}.")
         if not wanted <= allowed:
-            raise ShoalError("E_FORBIDDEN", "A token cannot do more than the user's roles allow.")
+            may, said = ", ".join(sorted(allowed)), " and ".join(sorted(roles))
+            raise ShoalError(
+                "E_FORBIDDEN",
+                "A token cannot do more than the user's roles allow.",
+                hint=f"{person} is {said}: a token of theirs may have {may}.",
+            )
         if not 0 < days <= MOST_DAYS:
             raise ShoalError("E_USAGE", f"A token is good for at most {MOST_DAYS} days.")
         for name in datasets or ():

@@ -58,7 +58,11 @@ class Admitting(Core):
             caller.require_everywhere("admin")
         elif scope is None or not frozenset(scope) <= caller.scope:
             if scope is not None:
-                raise ShoalError("E_FORBIDDEN", "A token cannot make one that can do more.")
+                raise ShoalError(
+                    "E_FORBIDDEN",
+                    "A token cannot make one that can do more.",
+                    hint=f"This one may {', '.join(sorted(caller.scope))}.",
+                )
             scope = sorted(caller.scope)
         if whose == caller.name and caller.datasets is not None:
             datasets = sorted(caller.datasets if datasets is None else caller.datasets & set(datasets))

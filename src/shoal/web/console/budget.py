@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -13,10 +13,13 @@ from shoal.errors import ShoalError
 from shoal.web.calling import call, service_of
 from shoal.web.console import charts
 from shoal.web.console.explaining import sentences
-from shoal.web.console.forms import form_of
+from shoal.web.console.forms import Refused, about, form_of
 from shoal.web.console.frame import framed
 from shoal.web.console.rendering import number, session_of
 from shoal.web.jobs import only
+
+if TYPE_CHECKING:
+    from shoal.service.people import Caller
 
 routes = APIRouter(include_in_schema=False)
 MOST_ENTRIES = 100
@@ -27,11 +30,31 @@ MOST_STEPS = 200
 async def budget(request: Request, dataset: str) -> Response:
     """What was spent, by whom, on what; analysts see their own entries."""
     only(request, set())
+    return await budget_page(request, dataset)
+
+
+def _reason(fields: dict[str, str]) -> str:
+    with about("because"):
+        if not fields["because"].strip():
+            raise ShoalError("E_USAGE", "A lift needs a reason.", hint="Say why the statement is harmless.")
+    return fields["because"][:4096]
+
+
+async def budget_page(request: Request, dataset: str, refused: Refused | None = None) -> Response:
+    """The same, after a form on it was refused, too."""
     service, caller = service_of(request), session_of(request).caller
     described = await call(service.describe, caller, dataset)
     data = await call(service.budget, caller, dataset)
+    if refused is not None and refused.error is not None and refused.form not in _forms(caller, data):
+        raise refused.error
     return await framed(
-        request, "budget.html", here="datasets", tab="budget", dataset=described, **await call(budget_view, data)
+        request,
+        "budget.html",
+        refused=refused,
+        here="datasets",
+        tab="budget",
+        dataset=described,
+        **await call(budget_view, data),
     )
 
 
@@ -39,10 +62,21 @@ async def budget(request: Request, dataset: str) -> Response:
 async def lift(request: Request, dataset: str) -> Response:
     """The end of a suspension, with a reason."""
     fields = await form_of(request, {"user", "because"})
-    if not fields["because"].strip():
-        raise ShoalError("E_USAGE", "A lift needs a reason.", hint="Go back and say why the statement is harmless.")
-    await call(service_of(request).lift, session_of(request).caller, dataset, fields["user"], fields["because"][:4096])
+    service, caller = service_of(request), session_of(request).caller
+    try:
+        reason = _reason(fields)
+        await call(service.lift, caller, dataset, fields["user"], reason)
+    except ShoalError as error:
+        return await budget_page(request, dataset, Refused(f"lift {fields['user']}", fields, error))
     return RedirectResponse(f"/d/{dataset}/budget", 303)
+
+
+def _forms(caller: Caller, data: dict[str, Any]) -> set[str]:
+    """The forms that are on the page: there, and nowhere else, a refusal can be shown."""
+    if not caller.is_custodian:
+        return set()
+    lifts = {f"lift {each['user']}" for each in data.get("suspensions", []) if not each["lifted_at"]}
+    return lifts | ({"raise"} if data["budget"] else set())
 
 
 def budget_view(data: dict[str, Any]) -> dict[str, Any]:

@@ -1,18 +1,56 @@
-"""What a form sent: from our own page, with the session's form token, and only known fields."""
+"""What a form sent: from our own page, with the session's form token, and only known fields; and what is shown of a refused one."""
 
 from __future__ import annotations
 
 import hmac
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from urllib.parse import parse_qsl, urlsplit
 
 from shoal.errors import ShoalError
+from shoal.frozen import dataclass
 from shoal.web.console.rendering import session_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from starlette.requests import Request
 
 MOST_FIELDS = 200
+
+
+class FieldError(ShoalError):
+    """What is refused because of one field of a form."""
+
+    def __init__(self, field: str, error: ShoalError) -> None:
+        super().__init__(error.code, error.message, hint=error.hint)
+        self.field = field
+
+
+@contextmanager
+def about(field: str) -> Iterator[None]:
+    """What is refused in here is refused because of this field."""
+    try:
+        yield
+    except ShoalError as error:
+        raise FieldError(field, error) from None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The form on a page that was refused, with what was typed; of none by default."""
+
+    form: str = ""
+    fields: dict[str, str] | None = None
+    error: ShoalError | None = None
+
+    def typed(self, form: str, field: str, otherwise: str = "") -> str:
+        """What a field of this form holds: what was typed, or what it holds at first."""
+        return self.fields.get(field, "") if self.fields is not None and form == self.form else otherwise
+
+    def is_about(self, form: str, field: str) -> bool:
+        """Whether this is the field that is to be changed."""
+        return form == self.form and isinstance(self.error, FieldError) and self.error.field == field
 
 
 async def form_of(request: Request, known: set[str]) -> dict[str, str]:

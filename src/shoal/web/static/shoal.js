@@ -116,6 +116,21 @@ for (const live of document.querySelectorAll("form[data-live]")) {
   });
 }
 
+// ---- tokens: only what the roles of the chosen person allow is offered
+const whose = byId("user"), scopes = byId("scopes");
+if (whose && scopes) {
+  const offer = () => {
+    const may = whose.selectedOptions[0].dataset.may.split(" ");
+    for (const box of scopes.querySelectorAll("input")) {
+      const is = may.includes(box.value);
+      box.disabled = !is;
+      box.closest("label").hidden = !is;
+    }
+  };
+  whose.addEventListener("change", offer);
+  offer();
+}
+
 // ---- copying
 document.addEventListener("click", async (event) => {
     const button = event.target.closest("[data-copy]");

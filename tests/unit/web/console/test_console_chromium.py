@@ -251,6 +251,21 @@ def test_a_token_is_made_shown_once_and_revoked(chromium, served):
         assert identifier not in window.page.locator("#tokens").inner_text()
 
 
+@pytest.mark.parametrize("script", [True, False])
+def test_a_refused_form_has_the_focus_on_its_error(chromium, served, script):
+    with a_window(chromium, served, excused=["400"], java_script_enabled=script) as window:
+        window.sign_in("carla")
+        window.open("/tokens")
+        window.page.select_option("#user", "otto")
+        assert window.page.locator("#scopes input:visible").count() == (1 if script else 6)
+        window.open("/people")
+        window.page.fill("#allow-epsilon", "1,5")
+        window.page.locator("#allow button").click()
+        assert window.page.locator("#refused:focus").inner_text().startswith("ε is a number.")
+        assert window.page.input_value("#allow-epsilon[aria-invalid]") == "1,5"
+        assert not script or serious(window.page) == []
+
+
 def test_the_log_is_verified_in_the_page(chromium, served):
     with a_window(chromium, served) as window:
         window.sign_in("otto")

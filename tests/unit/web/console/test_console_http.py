@@ -213,10 +213,9 @@ def test_people_are_added_allowed_and_retired(served, carla):
 @pytest.mark.parametrize(
     ("path", "fields", "title", "back"),
     [
-        ("/people", {"name": "ann", "roles": "analyst"}, "That did not work", "/people"),
-        ("/allowances", {"dataset": "visits", "to": "ann", "epsilon": "1,5"}, "That did not work", "/people"),
-        ("/tokens", {"user": "otto", "scope": "query", "days": "9"}, "Not allowed", "/tokens"),
-        ("/d/visits/raise", {"epsilon": "0.1", "delta": "0", "because": "x"}, "That did not work", "/d/visits/budget"),
+        ("/allowances/withdraw", {"dataset": "visits", "to": "eve"}, "Not found", "/people"),
+        ("/tokens/t_none/revoke", {}, "Not found", "/tokens"),
+        ("/d/visits/lift", {"user": "eve", "because": "x"}, "That did not work", "/d/visits/budget"),
         ("/d/visits/refresh", {"more": "1"}, "That did not work", "/d/visits"),
         ("/logout", {"more": "1"}, "That did not work", "/"),
     ],

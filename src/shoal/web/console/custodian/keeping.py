@@ -11,7 +11,8 @@ from starlette.responses import RedirectResponse, Response
 from shoal import params
 from shoal.errors import ShoalError
 from shoal.web.calling import call, service_of
-from shoal.web.console.forms import form_of
+from shoal.web.console.budget import budget_page
+from shoal.web.console.forms import Refused, about, form_of
 from shoal.web.console.rendering import session_of
 from shoal.web.jobs import only
 
@@ -35,14 +36,36 @@ async def refresh(request: Request, dataset: str) -> Response:
 async def raise_budget(request: Request, dataset: str) -> Response:
     """A larger lifetime budget, with a reason."""
     fields = await form_of(request, {"epsilon", "delta", "because"})
-    if not fields["because"].strip():
-        raise ShoalError("E_USAGE", "Raising a budget needs a reason.", hint="Go back and say who decided it, and why.")
-    try:
-        limit = params.budget((float(fields["epsilon"]), float(fields["delta"])))
-    except ValueError:
-        raise ShoalError("E_USAGE", "ε and δ are numbers.", hint="Go back and write 4 and 1e-5.") from None
     service, caller = service_of(request), session_of(request).caller
-    await call(service.raise_budget, caller, dataset, limit, fields["because"][:4096])
+    try:
+        limit = _limit(fields)
+        with about("epsilon"):
+            await call(service.raise_budget, caller, dataset, limit, fields["because"][:4096])
+    except ShoalError as error:
+        return await budget_page(request, dataset, Refused("raise", fields, error))
+    return RedirectResponse(f"/d/{dataset}/budget", 303)
+
+
+def _limit(fields: dict[str, str]) -> params.Budget:
+    with about("because"):
+        if not fields["because"].strip():
+            raise ShoalError("E_USAGE", "Raising a budget needs a reason.", hint="Say who decided it, and why.")
+    found = []
+    for name, sign, example in (("epsilon", "ε", "4"), ("delta", "δ", "1e-5")):
+        with about(name):
+            try:
+                found.append(float(fields[name]))
+            except ValueError:
+                raise ShoalError("E_USAGE", f"{sign} is a number.", hint=f"Write {example}.") from None
+    with about("epsilon"):
+        return params.budget((found[0], found[1]))
+
+
+@routes.get("/d/{dataset}/raise")
+@routes.get("/d/{dataset}/lift")
+async def again(request: Request, dataset: str) -> Response:
+    """The address of a refused form, opened again."""
+    only(request, set())
     return RedirectResponse(f"/d/{dataset}/budget", 303)
 
 
