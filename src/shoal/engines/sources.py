@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from shoal.catalog import Catalog, Table
     from shoal.engines.base import Engine
 
+_ASKED_OF_A_SERVICE = (
+    "A data set of a service is asked by query, shell, explain, tables and budget, with --db https://host/d/NAME; whatever looks "
+    "at the data runs where the data is."
+)
 _WHAT_WORKS = (
     "A source is a DuckDB, SQLite or Excel file, a parquet, CSV or JSON lines file, a glob or a folder of them, a dict of data "
     "frames, an open DuckDB connection, the URL of a PostgreSQL database, or a Spark session."
@@ -40,6 +44,16 @@ _WHAT_WORKS = (
 _OF_WORKBOOKS = (
     "Excel files are opened one at a time, by their own names; an .xls file has to be saved as .xlsx or CSV first."
 )
+
+
+def is_web_address(source: object) -> bool:
+    """Whether it is the address of a service, or of a page."""
+    return isinstance(source, str) and source.lower().startswith(("https://", "http://"))
+
+
+def not_the_data() -> ShoalError:
+    """An address where data was expected."""
+    return ShoalError("E_SOURCE", "This needs the data itself, and was given an address.", hint=_ASKED_OF_A_SERVICE)
 
 
 def open_source(source: Any, catalog: Catalog | None = None, buckets: int | None = None) -> Engine:
@@ -57,6 +71,8 @@ def open_source(source: Any, catalog: Catalog | None = None, buckets: int | None
         from shoal.engines.postgresql.engine import PostgreSQLEngine
 
         return PostgreSQLEngine(source, catalog)
+    if is_web_address(source):
+        raise not_the_data()
     if isinstance(source, str) and re.match(r"[A-Za-z][A-Za-z0-9+]+://", source):
         raise ShoalError(
             "E_SOURCE", "Of databases behind a URL, PostgreSQL is supported: postgresql://…", hint=_WHAT_WORKS

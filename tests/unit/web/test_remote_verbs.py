@@ -55,6 +55,31 @@ def test_options_that_are_the_services_own_are_refused(where, tmp_path):
         assert RUNNER.invoke(app, words).exit_code != 0
 
 
+def test_tables_and_the_shell_take_a_token_file(where):
+    assert "visits" in printed("tables", *where)
+    asked = RUNNER.invoke(
+        app, ["shell", *where], input="SHOW TABLES;" + 2 * f"{counting(0.1, 'by_shell')};", catch_exceptions=False
+    )
+    assert "visits" in asked.stdout
+    assert asked.stdout.count("costs ε = 0.1, δ = 0") == 1
+    assert asked.stdout.count("costs nothing: it is released already") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "said", "hint"),
+    [
+        (["tune", "SELECT 1", "--db"], "is tuned on its page Tune", "http://host/d/visits/tune as a custodian"),
+        (["init"], "needs the data itself", "runs where the data is"),
+        (["risk", "scan"], "needs the data itself", "query, shell, explain, tables and budget"),
+    ],
+)
+def test_verbs_that_look_at_data_say_what_asks_a_service(words, said, hint):
+    with pytest.raises(ShoalError) as refused:
+        RUNNER.invoke(app, [*words, "http://host/d/visits"], catch_exceptions=False)
+    assert said in refused.value.message
+    assert hint in refused.value.hint
+
+
 def test_a_remote_session_takes_parameters(served):
     import shoal
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli.output import table_text, write_json
-from shoal.cli.query import CatalogFile, Database, LedgerFile, User, everything, left_in_words, open_session
+from shoal.cli.query import CatalogFile, Database, LedgerFile, TokenFile, User, everything, left_in_words, open_session
 from shoal.errors import ShoalError
 
 if TYPE_CHECKING:
@@ -49,6 +49,7 @@ def shell(
     catalog: CatalogFile = Path("shoal.toml"),
     ledger: LedgerFile = None,
     user: User = None,
+    token_file: TokenFile = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print each answer as a JSON object, and nothing else.")] = False,
 ) -> None:
@@ -58,7 +59,7 @@ def shell(
 
         shoal shell --db data/ --ledger ledger.db
     """
-    with open_session(db, catalog, ledger, user) as session:
+    with open_session(db, catalog, ledger, user, token_file) as session:
         interactive = sys.stdin.isatty()
         if interactive:
             _remember(session)
@@ -88,10 +89,21 @@ def _answer(session: Session, sql: str, *, json: bool) -> None:
 
 def _price(session: Session, sql: str) -> str:
     """What a query will cost; nothing where it costs nothing, or where only the answer can tell."""
-    with suppress(ShoalError):
-        plan = session.plan(sql)
-        if plan.selects and not sql.lstrip().upper().startswith("EXPLAIN"):
-            return f"costs ε = {float(plan.epsilon):g}, δ = {float(plan.delta):g}"
+    from shoal.remote import RemoteSession
+
+    if sql.lstrip().upper().startswith("EXPLAIN"):
+        return ""
+    with suppress(ShoalError, KeyError, TypeError):  # a service may send anything
+        if isinstance(session, RemoteSession):
+            told = session.explain(sql).to_dict()
+            if told["replay"]:
+                return "costs nothing: it is released already"
+            price = told["price"]["epsilon"], told["price"]["delta"]
+        else:
+            plan = session.plan(sql)
+            price = (float(plan.epsilon), float(plan.delta)) if plan.selects else (0.0, 0.0)
+        if price[0]:
+            return f"costs ε = {price[0]:g}, δ = {price[1]:g}"
     return ""
 
 

@@ -8,13 +8,14 @@ from typing import Annotated
 import typer
 
 from shoal.cli.output import rows_of, write_json, write_text
-from shoal.cli.query import CatalogFile, Database, open_session
+from shoal.cli.query import CatalogFile, Database, TokenFile, open_session
 
 
 def tables(
     db: Database,
     name: Annotated[str | None, typer.Argument(metavar="[TABLE]", help="Describe the columns of this table.")] = None,
     catalog: CatalogFile = Path("shoal.toml"),
+    token_file: TokenFile = None,
     *,
     json: Annotated[bool, typer.Option("--json", help="Print it as JSON.")] = False,
 ) -> None:
@@ -26,7 +27,7 @@ def tables(
         shoal tables visits --db data/
     """
     quoted = "" if name is None else name.replace('"', '""')
-    with open_session(db, catalog, None, None) as session:
+    with open_session(db, catalog, None, None, token_file) as session:
         answer = session.query("SHOW TABLES" if name is None else f'DESCRIBE "{quoted}"')
     if json:
         return write_json(rows_of(answer.to_arrow()))

@@ -35,7 +35,15 @@ def tune(
         shoal tune "SELECT …" --db data/ --epsilon 0.5,1,2 --groups 1,2,5 --bounds n=0:5,0:20
     """
     from shoal import tuning
+    from shoal.remote import is_remote
 
+    if is_remote(db):
+        page = db.partition("?")[0].rstrip("/")
+        raise ShoalError(
+            "E_USAGE",
+            "A data set of a service is tuned on its page Tune: this verb reads the data itself.",
+            hint=f"Open {page}/tune as a custodian; programs: POST {page.replace('/d/', '/v1/datasets/', 1)}/tune.",
+        )
     check_writable(html)
     found = tuning.tune(
         db,

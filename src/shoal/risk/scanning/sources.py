@@ -22,7 +22,7 @@ from shoal.engines.decoded.workbooks import read_workbook
 from shoal.engines.duckdb.csv_files import csv_relation, quoted, text
 from shoal.engines.duckdb.settings import spill_privately
 from shoal.engines.postgresql.types import UNSUPPORTED
-from shoal.engines.sources import is_postgresql, open_source
+from shoal.engines.sources import is_postgresql, is_web_address, not_the_data, open_source
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 
@@ -101,6 +101,8 @@ def _of_path(path: str) -> list[Table]:
     if not files and Path(path).is_file():
         raise unreadable(f"The table {Path(path).stem!r} is of an unknown format and")
     if not files and not Path(path).is_dir():
+        if is_web_address(path):
+            raise not_the_data()
         raise unreadable(f"There is no data at {path!r}: it")
     return _of_files(files)
 
