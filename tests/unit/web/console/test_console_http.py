@@ -286,7 +286,11 @@ def test_tuning_is_said_not_to_be_private_and_each_look_is_counted(carla):
     assert "Not private" in first.text
     seen = int(re.search(r'id="looked">(\d+)<', first.text)[1])
     moved = carla.send_form("/d/visits/tune", sql=sql, looked_at=sql, epsilon="0.5", groups="2", lower="0", upper="3")
-    assert int(re.search(r'id="looked">(\d+)<', moved.text)[1]) > seen
+    twice = int(re.search(r'id="looked">(\d+)<', moved.text)[1])
+    assert twice > seen
+    again = carla.send_form("/d/visits/tune", sql=sql)
+    assert int(re.search(r'id="looked">(\d+)<', again.text)[1]) == twice + seen
+    assert "is counted again when it is looked at again" in again.text
     assert "epsilon = 0.5" in moved.text
     assert "max_groups_contributed = 2" in moved.text
     assert "(0, 3)" in moved.text
