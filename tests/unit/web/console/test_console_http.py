@@ -342,6 +342,18 @@ def test_whoever_is_suspended_is_told_where_they_ask(served, ann):
         ledger.lift("ann", because="a test")
 
 
+def test_charges_are_numbered_as_in_the_log_or_from_one(served, ann, carla):
+    ann.answer(new_question())
+    ann.answer(new_question())
+    listed = re.findall(r'data-label="Yours, no." class="number">(\d+)<', ann.get("/d/visits/budget").text)
+    assert listed == [str(number) for number in range(len(listed), 0, -1)]
+    page = carla.get("/d/visits/budget").text
+    rows = re.findall(r'data-label="Ledger row" class="number">(\d+)<', page)
+    logged = [line["charge"] for line in log.lines(served.service.store, 0, 10_000) if line["charge"]]
+    assert {int(row) for row in rows} == {int(str(charge).partition(":")[0]) for charge in logged}
+    assert "named by the ledger row that reserved it" in page
+
+
 def test_a_budget_is_raised_with_a_reason_and_never_lowered(served, carla):
     before = served.service.datasets.get("visits").ledger.budget
     raised = {"epsilon": str(float(before.epsilon) + 1), "delta": str(float(before.delta)), "because": "the board"}
