@@ -33,17 +33,20 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
 
 
 def _parameter(name: str, kind: str, low: float, high: float) -> dict[str, Any]:
-    bounds = {"type": kind, "minimum": low, "maximum": high}
-    return {"name": name, "in": "query", "required": False, "schema": bounds}
+    return {"name": name, "in": "query", "required": False, "schema": {"type": kind, "minimum": low, "maximum": high}}
+
+
+def _within(name: str, schema: dict[str, float]) -> dict[str, Any]:
+    return {"name": name, "in": "query", "required": False, "schema": {"type": "number", **schema}}
 
 
 _IN_ADDRESS = {
     "/v1/jobs/{job}": [_parameter("wait", "number", 0, jobs.LONGEST_WAIT)],
-    "/v1/answers/{answer}": [_parameter("level", "number", 0, 1)],
+    "/v1/answers/{answer}": [_within("level", {"exclusiveMinimum": 0, "exclusiveMaximum": 1})],
     "/v1/log": [_parameter("after", "integer", 0, 2**53), _parameter("limit", "integer", 1, 1000)],
     "/v1/meaning": [
         _parameter("epsilon", "number", 1e-10, 1e6),
-        _parameter("delta", "number", 0, 1),
+        _within("delta", {"minimum": 0, "exclusiveMaximum": 1}),
         _parameter("prior", "number", 0, 1),
     ],
 }

@@ -4,16 +4,30 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from shoal.errors import ShoalError
+from shoal.service.people import NAME, SCOPES, SCOPES_OF
 from shoal.service.questions import LONGEST_ANSWER_TIME
+
+
+def _some_of(words: Iterable[str]) -> dict[str, Any]:
+    """A list of at least one of these words."""
+    return {"type": "array", "minItems": 1, "items": {"type": "string", "enum": sorted(words)}}
+
 
 Text = Annotated[str, Field(max_length=200_000)]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=80)]
+Epsilon = Annotated[Number, WithJsonSchema({"type": "number", "minimum": 1e-10, "maximum": 1e6})]
+Delta = Annotated[Number, WithJsonSchema({"type": "number", "minimum": 0, "exclusiveMaximum": 1})]
+Level = Annotated[Number, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1})]
+"""What these may be is in the description; whatever is outside is refused by the service, in words of its own, as are names."""
+Named = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{NAME.pattern}$"})]
+Roles = Annotated[list[Name], WithJsonSchema(_some_of(SCOPES_OF))]
+Scopes = Annotated[list[Name], WithJsonSchema(_some_of(SCOPES))]
 AnswerTime = Annotated[Number, Field(gt=0, le=LONGEST_ANSWER_TIME)]
 
 
@@ -46,7 +60,7 @@ class ExplainBody(Body):
     """A question to be explained."""
 
     sql: Text
-    epsilon: Number | None = None
+    epsilon: Epsilon | None = None
     composition: Literal["basic", "pld"] = "basic"
 
 
@@ -54,8 +68,8 @@ class EpsilonBody(Body):
     """The error one can live with."""
 
     sql: Text
-    error: Number
-    level: Number = 0.95
+    error: Annotated[Number, WithJsonSchema({"type": "number", "exclusiveMinimum": 0})]
+    level: Level = 0.95
     owners: int | None = None
 
 
@@ -63,9 +77,9 @@ class QueryBody(Body):
     """A question."""
 
     sql: Text
-    epsilon: Number | None = None
+    epsilon: Epsilon | None = None
     fresh: bool = False
-    level: Number | None = None
+    level: Level | None = None
     wait: Annotated[Number, Field(ge=0, le=60)] = 30.0
     composition: Literal["basic", "pld"] = "basic"
     reason: Annotated[str, Field(max_length=4096)] = ""
@@ -77,7 +91,7 @@ class ApprovalBody(Body):
 
     dataset: Name
     sql: Text
-    epsilon: Number | None = None
+    epsilon: Epsilon | None = None
     fresh: bool = False
     composition: Literal["basic", "pld"] = "basic"
     reason: Annotated[str, Field(max_length=4096)] = ""
@@ -95,8 +109,8 @@ class TokenBody(Body):
     """A new token."""
 
     user: Name | None = None
-    scope: list[Name] | None = None
-    dataset: list[Name] | None = None
+    scope: Scopes | None = None
+    dataset: list[Named] | None = None
     days: Annotated[Number, Field(gt=0, le=366)] = 90.0
 
 
@@ -109,16 +123,16 @@ class RevokeBody(Body):
 class UserBody(Body):
     """A new person."""
 
-    name: Name
-    roles: list[Name]
-    groups: list[Name] = []
+    name: Named
+    roles: Roles
+    groups: list[Named] = []
 
 
 class Pair(Body):
     """(ε, δ)."""
 
-    epsilon: Number
-    delta: Number = 0.0
+    epsilon: Epsilon
+    delta: Delta = 0.0
 
 
 class AllowanceBody(Body):
@@ -128,8 +142,8 @@ class AllowanceBody(Body):
     to: Name
     budget: Pair | None = None
     per: Literal["day", "week", "month", "ever"] = "ever"
-    max_epsilon_per_query: Number | None = None
-    approve_above: Number | None = None
+    max_epsilon_per_query: Epsilon | None = None
+    approve_above: Epsilon | None = None
 
 
 class WithdrawBody(Body):
@@ -144,7 +158,7 @@ class TuneBody(Body):
     """Settings to look at; `bounds` by output name, as pairs."""
 
     sql: Text
-    epsilon: list[Number] | None = None
+    epsilon: list[Epsilon] | None = None
     groups: list[int] | None = None
     bounds: dict[Name, list[Annotated[list[Number], Field(min_length=2, max_length=2)]]] = {}
 

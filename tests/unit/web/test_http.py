@@ -408,6 +408,9 @@ def test_the_description_is_complete_and_loads_nothing(ann):
     assert "/v1/datasets/{dataset}/query" in description["paths"]
     assert description["paths"]["/v1/tokens"]["post"]["responses"].keys() == {"201", "4XX", "5XX"}
     assert description["paths"]["/v1/metrics"]["get"]["responses"]["200"]["content"].keys() == {"text/plain"}
+    schemas = description["components"]["schemas"]
+    assert schemas["UserBody"]["properties"]["roles"]["items"]["enum"] == ["analyst", "auditor", "custodian"]
+    assert schemas["Pair"]["properties"]["delta"]["exclusiveMaximum"] == 1
     assert ann.get("/docs").status_code == 404
 
 

@@ -68,6 +68,17 @@ def _raised(error: ShoalError) -> Exception:
     return kind(str(error))  # type: ignore[no-any-return]
 
 
+def _named(dataset: str) -> str:
+    """The data set of a statement."""
+    if not dataset:
+        raise ShoalError(
+            "E_USAGE",
+            "No data set is named.",
+            hint="Send its name as the header database; ADBC: adbc.flight.sql.rpc.call_header.database.",
+        )
+    return dataset
+
+
 def _ours(handler: Callable[..., Any]) -> Callable[..., Any]:
     """Whatever a handler raises becomes one of our errors, without a traceback.
 
@@ -139,7 +150,7 @@ class Door(fl.FlightServerBase):
         caller, dataset = self._caller(context)
         asked = read_command(_command(descriptor))
         if asked.name in STATEMENTS:
-            table, ticket = self._run(caller, dataset, _sql(asked))
+            table, ticket = self._run(caller, _named(dataset), _sql(asked))
         elif asked.name.startswith("Command"):
             table, ticket = described(self._service, caller, dataset, asked), _command(descriptor)
         else:
@@ -170,7 +181,7 @@ class Door(fl.FlightServerBase):
         if (action.type, asked.name) != (CREATE, "ActionCreatePreparedStatementRequest"):
             raise NotOffered
         sql = _sql(asked)
-        schema = self._service.answer_schema(caller, dataset, sql)
+        schema = self._service.answer_schema(caller, _named(dataset), sql)
         return [fl.Result(written("ActionCreatePreparedStatementResult", [(1, sql.encode()), (2, schema)]))]
 
     @_ours

@@ -183,6 +183,8 @@ def test_every_refusal_is_one_error_of_ours(door, client):
     assert refusal(lambda: client.get_flight_info(run, wrong)) == (fl.FlightUnauthenticatedError, "E_AUTH")
     elsewhere = headers(served, database="nothing")
     assert refusal(lambda: client.get_flight_info(run, elsewhere)) == (fl.FlightUnauthorizedError, "E_NOT_FOUND")
+    with pytest.raises(fl.FlightServerError, match="No data set is named"):
+        client.get_flight_info(run, headers(served, database=""))
     for act in (
         lambda: client.get_flight_info(statement("SELECT ,"), good),
         lambda: client.get_flight_info(statement("SELECT uid FROM visits WHERE nothing(uid)"), good),
