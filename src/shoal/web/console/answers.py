@@ -17,6 +17,7 @@ from shoal.cli.output import rows_of
 from shoal.errors import ShoalError
 from shoal.params import percent
 from shoal.release.answer_bytes import MEDIA_TYPE
+from shoal.release.answer_notes import WITHOUT_INTERVAL
 from shoal.result import shown
 from shoal.service.browser.listings import approval_of, last_time
 from shoal.service.people import not_found
@@ -198,7 +199,8 @@ def _chart(result: Result, level: float, column: str | None, numbers: list[str])
     if column is None or not 0 < len(result) <= MOST_CHARTED:
         return None
     rows = rows_of(result.intervals(level).to_arrow())
-    keys = [name for name in result.columns if name not in numbers]
+    computed = {name for name in result.columns if f"{name}{WITHOUT_INTERVAL}" in result.notes}
+    keys = [name for name in result.columns if name not in {*numbers, *computed}]
     title = f"{column} with {percent(level)} error bars"
     if len(rows) == 1:
         points = [found for name in [column] if (found := _point(rows[0], name, name)) is not None]

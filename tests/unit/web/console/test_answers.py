@@ -29,6 +29,14 @@ def test_a_list_of_quantiles_is_shown_number_by_number_beside_a_chart_of_the_oth
     assert ann.get(f"{sent.url.path}?column=q").status_code == 400
 
 
+def test_a_number_without_an_interval_is_no_part_of_a_groups_name(ann):
+    clause = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon = 1, delta = 1e-5, max_groups_contributed = 1)"
+    page = ann.answer(f"{clause} site, COUNT(*) AS n, 2 * COUNT(*) * COUNT(*) AS m FROM visits GROUP BY site").text
+    names = re.findall(r'<text class="name"[^>]*>([^<]*)<', page)
+    assert names
+    assert all(re.fullmatch(r"s\d", name) for name in names)
+
+
 def test_a_long_list_is_cut_and_says_so():
     ends = [float(n) for n in range(101)]
     row = {"q": ends, "q_low": ends, "q_high": ends}

@@ -352,6 +352,7 @@ def test_charges_are_numbered_as_in_the_log_or_from_one(served, ann, carla):
     logged = [line["charge"] for line in log.lines(served.service.store, 0, 10_000) if line["charge"]]
     assert {int(row) for row in rows} == {int(str(charge).partition(":")[0]) for charge in logged}
     assert "named by the ledger row that reserved it" in page
+    assert f'<span class="meta">ledger row {rows[0]}</span>' in carla.get("/log").text
 
 
 def test_a_budget_is_raised_with_a_reason_and_never_lowered(served, carla):

@@ -60,6 +60,10 @@ def test_a_refused_scope_names_those_that_the_person_may_have(carla, ann):
     assert "otto is auditor: a token of theirs may have audit." in page
     assert re.search(r'<option data-may="audit" selected>otto</option>', page)
     assert 'data-may="explain query read" >ann<' in page
+    assert (
+        'audit <span class="soft">read the log and the totals<span class="no-script"> (custodian, auditor)</span>'
+        in page
+    )
     own = ann.get("/tokens").text
     assert 'value="query"' in own
     assert 'value="audit"' not in own

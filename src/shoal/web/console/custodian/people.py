@@ -31,6 +31,15 @@ ROLES = {
     "custodian": "tunes, allows, approves; asks and pays like everybody",
     "auditor": "reads the log and the totals, no rows",
 }
+LIMITS = {"most": "The most for one question", "above": "The ε above which a custodian approves"}
+MAY = {
+    "admin": "keep people, allowances, approvals and budgets",
+    "audit": "read the log and the totals",
+    "explain": "see what a question would cost",
+    "query": "ask, and pay",
+    "read": "open answers",
+    "tune": "look at raw data",
+}
 
 
 @routes.get("/people")
@@ -136,7 +145,9 @@ async def withdraw(request: Request) -> Response:
     return RedirectResponse("/people#allowances", 303)
 
 
-def _number(fields: dict[str, str], name: str, what: str, example: str = "0.5 or 1e-6") -> float | None:
+def _number(
+    fields: dict[str, str], name: str, what: str, example: str = "0.5 or 1e-6, with a point and no comma"
+) -> float | None:
     if not fields[name].strip():
         return None
     try:
@@ -147,7 +158,7 @@ def _number(fields: dict[str, str], name: str, what: str, example: str = "0.5 or
 
 
 def _limit(fields: dict[str, str], name: str) -> Fraction | None:
-    found = _number(fields, name, "ε")
+    found = _number(fields, name, LIMITS[name])
     with about(name):
         return None if found is None else params.epsilon(found)
 
@@ -208,7 +219,9 @@ async def _tokens(
         tokens=found,
         made=made,
         users=everybody,
-        scopes={scope: [role for role in SCOPES_OF if scope in SCOPES_OF[role]] for scope in sorted(known)},
+        scopes={
+            scope: (MAY[scope], [role for role in SCOPES_OF if scope in SCOPES_OF[role]]) for scope in sorted(known)
+        },
     )
 
 
