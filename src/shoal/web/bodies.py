@@ -19,6 +19,7 @@ def _some_of(words: Iterable[str]) -> dict[str, Any]:
 
 
 Text = Annotated[str, Field(max_length=200_000)]
+Sql = Annotated[Text, WithJsonSchema({"type": "string", "minLength": 1, "maxLength": 200_000})]
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Name = Annotated[str, Field(max_length=80)]
 Epsilon = Annotated[Number, WithJsonSchema({"type": "number", "minimum": 1e-10, "maximum": 1e6})]
@@ -26,6 +27,7 @@ Delta = Annotated[Number, WithJsonSchema({"type": "number", "minimum": 0, "exclu
 Level = Annotated[Number, WithJsonSchema({"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1})]
 """What these may be is in the description; whatever is outside is refused by the service, in words of its own, as are names."""
 Named = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{NAME.pattern}$"})]
+To = Annotated[Name, WithJsonSchema({"type": "string", "pattern": f"^(group:)?{NAME.pattern}$"})]
 Roles = Annotated[list[Name], WithJsonSchema(_some_of(SCOPES_OF))]
 Scopes = Annotated[list[Name], WithJsonSchema(_some_of(SCOPES))]
 AnswerTime = Annotated[Number, Field(gt=0, le=LONGEST_ANSWER_TIME)]
@@ -59,7 +61,7 @@ def not_understood(places: Iterable[tuple[int | str, ...]]) -> ShoalError:
 class ExplainBody(Body):
     """A question to be explained."""
 
-    sql: Text
+    sql: Sql
     epsilon: Epsilon | None = None
     composition: Literal["basic", "pld"] = "basic"
 
@@ -67,16 +69,16 @@ class ExplainBody(Body):
 class EpsilonBody(Body):
     """The error one can live with."""
 
-    sql: Text
+    sql: Sql
     error: Annotated[Number, WithJsonSchema({"type": "number", "exclusiveMinimum": 0})]
     level: Level = 0.95
-    owners: int | None = None
+    owners: Annotated[int, WithJsonSchema({"type": "integer", "minimum": 1})] | None = None
 
 
 class QueryBody(Body):
     """A question."""
 
-    sql: Text
+    sql: Sql
     epsilon: Epsilon | None = None
     fresh: bool = False
     level: Level | None = None
@@ -89,8 +91,8 @@ class QueryBody(Body):
 class ApprovalBody(Body):
     """A question that needs a custodian."""
 
-    dataset: Name
-    sql: Text
+    dataset: Named
+    sql: Sql
     epsilon: Epsilon | None = None
     fresh: bool = False
     composition: Literal["basic", "pld"] = "basic"
@@ -138,8 +140,8 @@ class Pair(Body):
 class AllowanceBody(Body):
     """An allowance."""
 
-    dataset: Name
-    to: Name
+    dataset: Named
+    to: To
     budget: Pair | None = None
     per: Literal["day", "week", "month", "ever"] = "ever"
     max_epsilon_per_query: Epsilon | None = None
@@ -149,15 +151,15 @@ class AllowanceBody(Body):
 class WithdrawBody(Body):
     """The allowance that ends."""
 
-    dataset: Name
-    to: Name
+    dataset: Named
+    to: To
     per: Literal["day", "week", "month", "ever"] = "ever"
 
 
 class TuneBody(Body):
     """Settings to look at; `bounds` by output name, as pairs."""
 
-    sql: Text
+    sql: Sql
     epsilon: list[Epsilon] | None = None
     groups: list[int] | None = None
     bounds: dict[Name, list[Annotated[list[Number], Field(min_length=2, max_length=2)]]] = {}

@@ -82,7 +82,9 @@ def _shown(amount: Fraction, rounding: str = ROUND_FLOOR) -> str:
 def not_suspended() -> ShoalError:
     """There is nothing to lift."""
     return ShoalError(
-        "E_USAGE", "This user is not suspended on this ledger.", hint="shoal budget --ledger FILE shows who is."
+        "E_USAGE",
+        "This user is not suspended on this ledger.",
+        hint="The budget of the ledger names whoever is: the page Budget, or shoal budget.",
     )
 
 
