@@ -106,7 +106,7 @@ def answer_view(result: Result, level: float, column: str | None, unit: str) -> 
     right = {name for name in names[1:] if rows and all(_is_plain_number(row[name]) for row in rows)}
     places = {name: _places([row[name] for row in rows]) for name in names}
     lists = set(numbers) - set(charted)
-    most = max(3, MOST_LISTED // max(1, len(rows) * len(lists)))
+    most = max(1, MOST_LISTED // max(1, len(rows) * len(lists)))
     means = meaning(result.epsilon, result.delta).to_dict(unit=unit) if result.epsilon else None
     return {
         "columns": [(name, name in charted, name in numbers or name in right, name in lists) for name in names],
