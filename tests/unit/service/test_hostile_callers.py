@@ -231,7 +231,7 @@ def test_what_one_person_asks_makes_nothing_faster_for_another(opened, folder):
         with ours, theirs:
             for name in ("ann", "bob", "bob", "ann"):
                 asked = Asked(service.datasets.get("visits"), name, sql)
-                runner.plan(service._plans._errand("explained", asked))
+                runner.answer({"plan": service._plans._errand("explained", asked).to_dict(), "errand": 1}, b"")
                 assert "planned" in wire.receive(ours)[0]
                 found.append([each.cache_info()[:2] for each in remembered._everything])
     finally:
