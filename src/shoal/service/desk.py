@@ -90,9 +90,14 @@ class Desk:
         """Whether the ledger may have a charge that nobody was told of, or the answer: another run may take it from there."""
         return self._may_be_charged or (self._made is not None and self._made.may_be_answered)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has tried to end the charge."""
+        return self._made is not None and not self._made.ended and not self.replayed
+
     def end_open_charge(self) -> None:
         """A charge that was never ended counts as a failure; E_SUSPENDED and E_CANCELLED as the ledger says."""
-        if self._made is not None and not self._made.ended and not self.replayed:
+        if self._made is not None and self.is_open:
             self._made.fail()
 
 

@@ -404,7 +404,7 @@ class Slots:
             _LOGGER.warning("job %s: it is left for later, %s", job.id, error.code)
             return
         ledger = None if dataset is None else dataset.ledger_name
-        if not charge and job.runs > 1:
+        if (not charge and job.runs > 1) or (desk is not None and desk.is_open):
             ledger, anchor = end_open_charge(self._datasets, job)
             charge = 0 if anchor is None else anchor[0]
         error = as_told(job, error, was_charged_here=desk is not None and bool(desk.charge), charged=bool(charge))
@@ -428,12 +428,15 @@ class Slots:
         """Whether nothing was shown, and `recover` lets it run once more, when ledger and source can be reached again."""
         is_ahead = desk is not None and desk.is_ahead
         if desk is not None and desk.charge:
-            is_left = error.code == "E_LEDGER" and (is_ahead or is_cancelled or not desk.resumed)
+            may_follow = not desk.resumed
+            is_left = (error.code == "E_LEDGER" and (is_ahead or is_cancelled or may_follow)) or (
+                error.code == "E_SOURCE" and may_follow  # its runner died, and the next one found no source
+            )
         else:
             is_left = error.code in {"E_LEDGER", "E_SOURCE"} and (is_ahead or job.runs > 1)
-            if is_left and error.code == "E_SOURCE":  # for sure before it took up its charge
-                with suppress(ShoalError), self._store.writing() as rows:
-                    jobs.uncount(rows, job.id)
+        if is_left and error.code == "E_SOURCE":  # for sure before it took up its charge
+            with suppress(ShoalError), self._store.writing() as rows:
+                jobs.uncount(rows, job.id)
         if is_left:
             self._left.add(job.id)
         return is_left

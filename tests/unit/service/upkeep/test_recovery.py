@@ -280,6 +280,34 @@ def test_a_charge_whose_runner_died_is_taken_up_when_the_ledger_can_be_reached(o
     assert service.check()[1] == 1
 
 
+@pytest.mark.parametrize(("code", "expected"), [("E_SOURCE", "answered"), ("E_LIMITS", "failed")])
+def test_a_charge_whose_runner_died_ends_where_the_second_run_is_refused_before_it_takes_that_up(
+    opened, monkeypatch, code, expected
+):
+    """A source that is away is waited for; any other refusal left the charge open, for the user's next question to find."""
+    monkeypatch.setattr(running, "HEARTBEAT_SECONDS", 0.0)
+    run, left = Hired.run, ["refused", "died"]
+
+    def dies_then_is_refused(self, errand, terms, desk, plan):
+        match left and left.pop():
+            case "died":
+                about = {"user": errand.person, "description": errand.sql, "request": terms.request}
+                desk.reserve(Loss(Fraction(1, 10), Fraction(0)), **about, resume=terms.resume)
+                raise Died
+            case "refused":
+                raise shoal.ShoalError(code, "It is away, or too much.")
+            case _:
+                return run(self, errand, terms, desk, plan)
+
+    monkeypatch.setattr(Hired, "run", dies_then_is_refused)
+    service = opened()
+    ended = ask(service, "ann", counting(), seconds=60)
+    assert (ended.state, ended.charged, left, spent(service)) == (expected, True, [], Fraction(1, 10))
+    (entry,) = service.datasets.get("visits").ledger.entries()
+    assert (entry.state, service.check()[1]) == ("answered" if expected == "answered" else "cancelled", 1)
+    assert not service.datasets.get("visits").ledger.is_suspended("ann")
+
+
 def test_a_job_that_another_process_took_over_is_its_own(opened):
     """This one had left it for later, and was cut off from the store in between."""
     service, other = opened(start=False), opened(start=False)
