@@ -42,6 +42,7 @@ from shoal.service.runners import nursery
 from shoal.service.service import OPERATOR, Limits, Service
 from shoal.service.stores import postgresql, sqlite
 from shoal.service.stores.opening import migrate
+from shoal.service.stores.tables import REMEMBERED
 from shoal.web import jobs as web_jobs
 from shoal.web import server
 
@@ -368,10 +369,13 @@ def migrations(folder: Path, place: Path | str, times: int) -> Trials:
 def back_to_format_one(place: Path | str) -> None:
     """The store as the first version had it."""
     changes = ["DROP TABLE sessions", "ALTER TABLE identity DROP COLUMN kept_since"]
-    changes += ["ALTER TABLE identity DROP COLUMN timeline"]
+    changes += ["ALTER TABLE identity DROP COLUMN timeline", "ALTER TABLE jobs DROP COLUMN came_to"]
+    changes += ["ALTER TABLE identity DROP COLUMN changes"]
     if isinstance(place, Path):
         connection = sqlite.connect(place / "service.db")
-        for change in [*changes, "PRAGMA user_version = 1"]:
+        acts = ("insert", "update", "delete")
+        triggers = [f"DROP TRIGGER {table}_{act}" for table in REMEMBERED for act in acts]
+        for change in [*triggers, *changes, "PRAGMA user_version = 1"]:
             connection.execute(change)
         connection.close()
         return
@@ -379,7 +383,8 @@ def back_to_format_one(place: Path | str) -> None:
 
     with psycopg.connect(place) as connection:
         connection.execute("SET search_path = shoal")
-        for change in [*changes, "DELETE FROM service_migrations WHERE number > 1"]:
+        changes += ["DROP FUNCTION service_remembered CASCADE", "DELETE FROM service_migrations WHERE number > 1"]
+        for change in changes:
             connection.execute(change)
 
 

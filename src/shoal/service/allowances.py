@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from shoal.accounting.spending.reports import Standing
     from shoal.service.people import Caller
-    from shoal.service.store import Rows, Store
+    from shoal.service.store import Reading, Rows, Store
 
 PERIODS = ("day", "week", "month", "ever")
 EVERYONE = "everyone"
@@ -96,7 +96,7 @@ def grants(store: Store, dataset: str) -> tuple[Grant, ...]:
     return store.known(("allowances", dataset), lambda rows: _stored(rows, dataset))
 
 
-def may_still_ask(rows: Rows, dataset: str, person: str) -> bool:
+def may_still_ask(rows: Reading, dataset: str, person: str) -> bool:
     """Whether somebody who asked may ask now, too: nobody retired them, and an allowance is left."""
     caller = known_person(rows, person, "")
     if caller is None:
@@ -104,13 +104,13 @@ def may_still_ask(rows: Rows, dataset: str, person: str) -> bool:
     return caller.is_custodian or any(grant.applies_to(caller) for grant in _stored(rows, dataset))
 
 
-def require_may_still_ask(rows: Rows, dataset: str, person: str) -> None:
+def require_may_still_ask(rows: Reading, dataset: str, person: str) -> None:
     """The same refusal as for a data set that is not there, also where it was taken from them a moment ago."""
     if not may_still_ask(rows, dataset, person):
         raise not_found("data set")
 
 
-def _stored(rows: Rows, dataset: str) -> tuple[Grant, ...]:
+def _stored(rows: Reading, dataset: str) -> tuple[Grant, ...]:
     found = rows.all("SELECT * FROM allowances WHERE dataset = ? ORDER BY whom, per", dataset)
     return tuple(map(_grant, found))
 

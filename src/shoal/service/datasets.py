@@ -26,7 +26,7 @@ from shoal.session import Session
 
 if TYPE_CHECKING:
     from shoal.params import Budget
-    from shoal.service.store import Rows, Store
+    from shoal.service.store import Reading, Rows, Store
 
 UNIT = "one person"
 MOMENT_SECONDS = 2.0
@@ -307,7 +307,7 @@ def _opened(row: dict[str, Any], ledger: Ledger) -> DataSet:
     return DataSet(*about, ledger, catalog, session, share, row["source"], row["catalog"], answer_time)
 
 
-def shares_answers_now(rows: Rows, dataset: DataSet) -> bool:
+def shares_answers_now(rows: Reading, dataset: DataSet) -> bool:
     """Whether one person's answers are for others, too: the catalog may have changed since the data set was opened."""
     found = rows.one("SELECT version, catalog FROM datasets WHERE name = ? AND retired = ''", dataset.name)
     if found is None or found["version"] == dataset.version:

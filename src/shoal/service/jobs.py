@@ -12,18 +12,20 @@ from shoal.accounting.spending.processes import is_gone, this_process
 from shoal.errors import ShoalError
 from shoal.frozen import dataclass
 from shoal.service.datasets import shares_answers_now
-from shoal.service.people import later, not_found
+from shoal.service.people import later, not_found, random_id
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
     from shoal.service.datasets import DataSet
     from shoal.service.people import Caller
-    from shoal.service.store import Rows
+    from shoal.service.store import Reading, Rows
 
 WAITING_PER_PERSON = 16
 WAITING_IN_ALL = 1000
 LEASE_SECONDS = 15
+LEFT_TO_OTHERS_SECONDS = 1
+"""How long a job may wait for the process that it came to, while there is other work."""
 MOST_RUNS = 2
 """A run cut short by a crash is retried once."""
 _NAMES_NO_TIME = '%"answer_time": null%'
@@ -109,23 +111,28 @@ def read(row: dict[str, Any] | None) -> Job:
     )
 
 
+def new_id() -> str:
+    """The id of a new job."""
+    return random_id("j_")
+
+
 def answer_id(job: str) -> str:
     """The id of the answer that a job finds; whoever runs it, and however often, it is the same."""
     return f"a_{job.removeprefix('j_')}"
 
 
-def get(rows: Rows, identifier: str) -> Job:
+def get(rows: Reading, identifier: str) -> Job:
     """A job by its id."""
     return read(rows.one("SELECT * FROM jobs WHERE id = ?", identifier))
 
 
-def is_cancelled(rows: Rows, identifier: str) -> bool:
+def is_cancelled(rows: Reading, identifier: str) -> bool:
     """Whether its asker cancelled it, and nobody else is waiting for the same answer."""
     found = rows.one("SELECT state FROM jobs WHERE id = ?", identifier)
     return found is not None and found["state"] == "cancelled" and not followers(rows, identifier)
 
 
-def under_request(rows: Rows, request: str) -> Job | None:
+def under_request(rows: Reading, request: str) -> Job | None:
     """The existing job for this request."""
     row = rows.one("SELECT * FROM jobs WHERE request = ?", request)
     return None if row is None else read(row)
@@ -135,10 +142,10 @@ def put(rows: Rows, job: Job) -> None:
     """A new job."""
     rows.run(
         "INSERT INTO jobs (id, person, dataset, request, body, question, fingerprint, epsilon, delta, state, leader, runs,"
-        " process, lease, answer, created, via) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " process, lease, answer, created, via, came_to) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         *(job.id, job.person, job.dataset, job.request, job.body, json.dumps(job.question), job.fingerprint),
         *(str(job.epsilon), str(job.delta), job.state, job.leader, job.runs, job.process, job.lease),
-        *(job.answer, rows.now(), job.via),
+        *(job.answer, rows.now(), job.via, this_process()),
     )
 
 
@@ -186,7 +193,7 @@ def is_approved(rows: Rows, job: Job) -> bool:
     return found is not None
 
 
-def position(rows: Rows, job: Job) -> int | None:
+def position(rows: Reading, job: Job) -> int | None:
     """Its place in the queue, counted from 1; None unless it is waiting."""
     if job.state != "waiting":
         return None
@@ -196,6 +203,8 @@ def position(rows: Rows, job: Job) -> int | None:
 
 def take_next(rows: Rows, free_slots: int = 1, held: Collection[str] = ()) -> Job | None:
     """The next job to run: the oldest one of the person with the fewest running.
+
+    Of those that came within the last second, first the ones that came to this process: it has their plans, and their askers.
 
     Questions over public tables cost nothing, so only this keeps them from taking every slot: each person runs one at a time, and
     one process runs no more than `free_slots`. A question that names a longer time for its reply holds its slot for that time,
@@ -216,8 +225,10 @@ def take_next(rows: Rows, free_slots: int = 1, held: Collection[str] = ()) -> Jo
         " AND f.epsilon = '0' AND f.person = w.person)))"
         " AND (? OR w.question LIKE ?)"
         " ORDER BY (SELECT count(*) FROM jobs r WHERE"
-        f" (r.state = 'running' OR r.id IN ({places})) AND r.person = w.person), w.number LIMIT 1",
+        f" (r.state = 'running' OR r.id IN ({places})) AND r.person = w.person),"
+        " CASE WHEN w.came_to = ? OR w.created < ? THEN 0 ELSE 1 END, w.number LIMIT 1",
         *(here["free"] < free_slots, *held, here["long"] < free_slots, _NAMES_NO_TIME, *held),
+        *(this_process(), later(rows.now(), timedelta(seconds=-LEFT_TO_OTHERS_SECONDS))),
     )
     if found is None:
         return None
@@ -236,9 +247,12 @@ def begun(rows: Rows, job: Job) -> Job:
 
 def may_begin(rows: Rows, job: Job) -> bool:
     """Whether it would be the next one to run: nobody waits, and it is not of those that few slots are for (`take_next`)."""
-    if not job.epsilon or _reply_after(job):
-        return False
-    return rows.one("SELECT id FROM jobs WHERE state = 'waiting' AND leader = '' LIMIT 1") is None
+    return bool(job.epsilon) and not _reply_after(job) and not is_one_waiting(rows)
+
+
+def is_one_waiting(rows: Reading) -> bool:
+    """Whether there is a job for an idle slot."""
+    return rows.one("SELECT id FROM jobs WHERE state = 'waiting' AND leader = '' LIMIT 1") is not None
 
 
 def _lease(rows: Rows) -> str:
@@ -329,7 +343,7 @@ def cancel_running(rows: Rows, identifier: str, error: ShoalError) -> None:
     )
 
 
-def followers(rows: Rows, identifier: str) -> list[Job]:
+def followers(rows: Reading, identifier: str) -> list[Job]:
     """Jobs that wait for this one's answer, oldest first."""
     found = rows.all("SELECT * FROM jobs WHERE leader = ? AND state = 'waiting' ORDER BY number", identifier)
     return [read(row) for row in found]
@@ -347,7 +361,7 @@ def promote(rows: Rows, identifier: str) -> None:
         rows.run("UPDATE jobs SET leader = ? WHERE id = ?", "" if number == 0 else waiting[0].id, job.id)
 
 
-def released(rows: Rows, dataset: DataSet, caller: Caller, fingerprint: str) -> str | None:
+def released(rows: Reading, dataset: DataSet, caller: Caller, fingerprint: str) -> str | None:
     """A released answer with this fingerprint that is still kept."""
     found = rows.one(
         "SELECT id FROM answers WHERE fingerprint = ? AND dataset = ? AND (? OR person = ?)"

@@ -20,7 +20,7 @@ from shoal.mechanisms.entropy import SYSTEM
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from shoal.service.store import Rows, Store
+    from shoal.service.store import Reading, Rows, Store
 
 NAME = re.compile(r"[a-z][a-z0-9_-]{0,62}")
 SCOPES_OF = {
@@ -235,7 +235,7 @@ class People:
         return _caller(self._good_token("id", identifier), via)
 
     def _good_token(self, column: Literal["sha256", "id"], value: str) -> dict[str, Any]:
-        def read(rows: Rows) -> dict[str, Any] | None:
+        def read(rows: Reading) -> dict[str, Any] | None:
             return rows.one(
                 "SELECT t.*, p.roles, p.groups FROM tokens t JOIN people p ON p.name = t.person"
                 f" WHERE t.{column} = ? AND t.revoked = '' AND p.retired = ''",
@@ -277,13 +277,13 @@ class People:
         return str(found["person"])
 
 
-def known_person(rows: Rows, name: str, via: str) -> Caller | None:
+def known_person(rows: Reading, name: str, via: str) -> Caller | None:
     """The same inside a transaction; None for whoever was retired."""
     found = _person(rows, name)
     return None if found is None else _person_as_caller(name, found, via)
 
 
-def _person(rows: Rows, name: str) -> dict[str, Any] | None:
+def _person(rows: Reading, name: str) -> dict[str, Any] | None:
     return rows.one("SELECT roles, groups FROM people WHERE name = ? AND retired = ''", name)
 
 

@@ -10,7 +10,7 @@ import logging
 import threading
 import time
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from shoal.service.people import People
     from shoal.service.runners.bells import Bell
     from shoal.service.runners.recent import RecentAnswers
-    from shoal.service.store import Store
+    from shoal.service.store import Rows, Store
 
 HEARTBEAT_SECONDS = 5.0
 KEEP_SECONDS = 0.8
@@ -67,6 +67,16 @@ FREE_SECONDS = 30.0
 _LOGGER = logging.getLogger("shoal.service")
 
 
+@dataclass(slots=True)
+class After:
+    """What a slot does when it is done with a job."""
+
+    job: Job | None = None
+    """The next one, which it has taken."""
+    has_looked: bool = False
+    """Whether it knows by now that no other job waits."""
+
+
 class Slots:
     """The running half of a service; `changed` is called with the id of every job whose state changed here."""
 
@@ -76,7 +86,7 @@ class Slots:
         people: People,
         datasets: DataSets,
         limits: Limits,
-        changed: Callable[[str], None],
+        changed: Callable[[str, Job | None], None],
         share: int,
         plans: Plans,
         recent: RecentAnswers,
@@ -172,11 +182,12 @@ class Slots:
     def _work(self, runner: Hired) -> None:
         has_worked = called = False
         given: Job | None = None
-        while given is not None or not self._ending:
-            job = given or self._taken(looks_first=not called)
-            given = None
+        after = After()
+        while given is not None or after.job is not None or not self._ending:
+            job = given or after.job or (None if after.has_looked else self._taken(looks_first=not called))
+            given, after = None, After()
             if job is not None:
-                self._run_noted(job, runner)
+                self._run_noted(job, runner, after)
                 has_worked, called = True, False
                 continue
             if not has_worked:  # whoever got an answer may ask again at once, and whoever reads it needs the processor
@@ -213,9 +224,9 @@ class Slots:
             if not runner.is_ready({place.name: place.version for place in places}):
                 runner.make_ready(places)
 
-    def _run_noted(self, job: Job, runner: Hired) -> None:
+    def _run_noted(self, job: Job, runner: Hired, after: After) -> None:
         try:
-            self._run(job, runner)
+            self._run(job, runner, after)
         except Exception:  # a slot outlives every job; what happened stays in the process log, without the statement
             _LOGGER.exception("job %s could not be ended", job.id)
         finally:
@@ -254,12 +265,12 @@ class Slots:
     def recover(self, *, at_start: bool = False) -> None:
         """What was left without an end, by dead processes or by this one, ends or runs once more."""
         for identifier in recover(self._store, self._datasets, self._held, self._left, at_start=at_start):
-            self._changed(identifier)
+            self._changed(identifier, None)
         self._idle.call_all()
 
     # ---- one job -------------------------------------------------------------------------------------------------
 
-    def _run(self, job: Job, runner: Hired) -> None:
+    def _run(self, job: Job, runner: Hired, after: After) -> None:
         ladder = Ladder(self._answer_time(job, None))
         dataset = None
         desk = None
@@ -268,7 +279,7 @@ class Slots:
             job = self._of_this_version(job, dataset)
             ladder = Ladder(self._answer_time(job, dataset))
             desk = Desk(dataset.ledger, ladder, lambda: self._is_cancelled(job), self._store.keep)
-            self._answered(job, dataset, desk, self._answer(job, dataset, desk, runner), ladder)
+            self._answered(job, dataset, desk, self._answer(job, dataset, desk, runner), ladder, after)
         except ShoalError as error:
             self._refused(job, error, dataset, desk, ladder)
         except Exception as error:  # noqa: BLE001 - ours, and nothing of it may travel
@@ -318,8 +329,7 @@ class Slots:
 
     def _is_cancelled(self, job: Job) -> bool:
         """The same in any process."""
-        with self._store.reading() as rows:
-            return jobs.is_cancelled(rows, job.id)
+        return jobs.is_cancelled(self._store.glance, job.id)
 
     def _terms(self, job: Job, dataset: DataSet) -> Terms:
         caller = self._people.trusted(job.person, job.via)
@@ -358,7 +368,7 @@ class Slots:
             raise changed_meanwhile()
         return replace(job, fingerprint=planned.key)
 
-    def _answered(self, job: Job, dataset: DataSet, desk: Desk, data: bytes, ladder: Ladder) -> None:
+    def _answered(self, job: Job, dataset: DataSet, desk: Desk, data: bytes, ladder: Ladder, after: After) -> None:
         """A charged answer is in the ledger, and its job was on disk before that.
 
         So nobody waits for the disk once more: after a power failure the job is taken up again, gets what the ledger keeps, and
@@ -366,7 +376,7 @@ class Slots:
         """
         digest = hashlib.sha256(data).hexdigest()
         charge = desk.anchor
-        with self._store.writing(at_once=not desk.charge or desk.resumed) as rows:
+        with self._then_taken(job, after) as take, self._store.writing(at_once=not desk.charge or desk.resumed) as rows:
             if desk.replayed and not desk.charge:
                 require_may_have(rows, job, dataset)
             answer = kept_answer(rows, job, dataset, desk, data)
@@ -388,10 +398,30 @@ class Slots:
                     answer_sha256=digest,
                 )
                 touched.append(follower.id)
+            take(rows)
         if desk.charge and not desk.replayed:
             self._recent.note(answer, data)
         self._note_late(job, dataset, desk, ladder)
-        self._tell(touched)
+        self._tell(touched, replace(job, state="answered", answer=answer, charged=bool(desk.charge)) if ended else None)
+
+    @contextmanager
+    def _then_taken(self, job: Job, after: After) -> Iterator[Callable[[Rows], None]]:
+        """The slot takes its next job in the transaction that ends this one, if another is waiting."""
+
+        def take(rows: Rows) -> None:
+            if not self._ending and jobs.is_one_waiting(rows):
+                after.job = jobs.take_next(rows, self._limits.free_slots, tuple(self._held - {job.id}))
+            if after.job is not None:
+                self._held.add(after.job.id)
+
+        try:
+            yield take
+        except BaseException:  # nothing was written: it waits for whoever takes it next
+            if after.job is not None:
+                self._held.discard(after.job.id)
+            after.job = None
+            raise
+        after.has_looked = True
 
     def _refused(self, job: Job, error: ShoalError, dataset: DataSet | None, desk: Desk | None, ladder: Ladder) -> None:
         charge = desk.charge if desk is not None else 0
@@ -459,9 +489,10 @@ class Slots:
         if too_many:
             dataset.ledger.suspend(job.person, desk.charge, "late replies")
 
-    def _tell(self, touched: list[str]) -> None:
-        for identifier in touched:
-            self._changed(identifier)
+    def _tell(self, touched: list[str], ended: Job | None = None) -> None:
+        """The first of them `ended`, where that is known."""
+        for number, identifier in enumerate(touched):
+            self._changed(identifier, None if number else ended)
 
 
 def _asked(job: Job, dataset: DataSet) -> Asked:

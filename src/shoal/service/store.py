@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+MOST_KNOWN = 256
+"""What one thread remembers: strangers' tokens are looked up, too."""
 
-class Rows(Protocol):
-    """One transaction. Statements are SQL that both stores understand; a question mark takes a value."""
 
-    def run(self, sql: str, *values: Any) -> int:
-        """Changes something; returns how many rows were touched."""
+class Reading(Protocol):
+    """What can be looked up. Statements are SQL that both stores understand; a question mark takes a value."""
 
     def all(self, sql: str, *values: Any) -> list[dict[str, Any]]:
         """Every row of a question."""
@@ -34,6 +34,13 @@ class Rows(Protocol):
 
     def now(self) -> str:
         """The store's time (UTC), which never goes backwards."""
+
+
+class Rows(Reading, Protocol):
+    """One transaction."""
+
+    def run(self, sql: str, *values: Any) -> int:
+        """Changes something; returns how many rows were touched."""
 
     def tick(self) -> str:
         """The same, recorded: no later transaction gets an earlier time."""
@@ -68,13 +75,17 @@ class Store(Protocol):
     def reading(self) -> AbstractContextManager[Rows]:
         """A transaction that sees one consistent state."""
 
-    def known(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> T:
-        """What `read` finds; a store that can tell that nobody wrote since then need not read it again under the same key.
+    @property
+    def glance(self) -> Reading:
+        """Lookups outside of a transaction: each statement sees the state of its own moment, in a third of the time."""
 
-        Nobody changes what is found.
+    def known(self, key: tuple[str, ...], read: Callable[[Reading], T]) -> T:
+        """What `read` finds about people, tokens, data sets and allowances.
+
+        It is not read again under the same key until one of these changes. Nobody changes what is found.
         """
 
-    def known_now(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> tuple[T, str]:
+    def known_now(self, key: tuple[str, ...], read: Callable[[Reading], T]) -> tuple[T, str]:
         """The same, with the store's time."""
 
     def new_ledger(self, name: str) -> str:
@@ -100,6 +111,7 @@ class Keeper(ABC):
 
     def __init__(self) -> None:
         self.is_behind = False
+        self._mine = threading.local()
         self._keeping = threading.Lock()
 
     def keep(self) -> None:
@@ -118,18 +130,33 @@ class Keeper(ABC):
         with self.writing() as rows:
             rows.tick()
 
-    def known(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> T:  # noqa: ARG002 - for stores that remember
-        """See `Store`. A server would have to be asked whether somebody wrote, which takes as long as to read."""
-        with self.reading() as rows:
-            return read(rows)
-
-    def known_now(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> tuple[T, str]:  # noqa: ARG002 - same
+    def known(self, key: tuple[str, ...], read: Callable[[Reading], T]) -> T:
         """See `Store`."""
-        with self.reading() as rows:
-            return read(rows), rows.now()
+        return self.known_now(key, read)[0]
+
+    def known_now(self, key: tuple[str, ...], read: Callable[[Reading], T]) -> tuple[T, str]:
+        """See `Store`. The number of changes is read first: what changes meanwhile is found, and found again."""
+        changes, now = self._changes()
+        kept: dict[tuple[str, ...], Any]
+        at, kept = getattr(self._mine, "known", (None, {}))
+        if at != changes or len(kept) > MOST_KNOWN:
+            kept = {}
+            self._mine.known = (changes, kept)
+        if key not in kept:
+            kept[key] = read(self.glance)
+        return kept[key], now
+
+    @abstractmethod
+    def _changes(self) -> tuple[object, str]:
+        """What is another one after each change of the tables `REMEMBERED`, whoever made it; and the store's time."""
 
     @abstractmethod
     def writing(self, *, at_once: bool = True) -> AbstractContextManager[Rows]:
+        """See `Store`."""
+
+    @property
+    @abstractmethod
+    def glance(self) -> Reading:
         """See `Store`."""
 
     @abstractmethod

@@ -10,6 +10,8 @@ from contextlib import ExitStack, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from shoal.service import jobs
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -43,31 +45,45 @@ def caller_of(request: Request) -> Caller:
 
 async def ended(service: Service, caller: Caller, identifier: str, seconds: float) -> Job:
     """The job once it has ended, is waiting for approval, or the time has passed; waiting costs no thread."""
-    return (await answered(service, caller, lambda: service.job(caller, identifier), seconds, lambda _: None))[0]
+    return (await answered(service, caller, lambda _: service.job(caller, identifier), seconds))[0]
+
+
+def _nothing(_: Job) -> None:
+    """Nothing is made of an answer."""
 
 
 async def answered(
-    service: Service, caller: Caller, ask: Callable[[], Job], seconds: float, reply: Callable[[Job], T]
+    service: Service,
+    caller: Caller,
+    ask: Callable[[str], Job],
+    seconds: float,
+    reply: Callable[[Job], T | None] = _nothing,
+    prompt: Callable[[Job], T | None] = _nothing,
 ) -> tuple[Job, T | None]:
-    """The same for a job that is asked for, and what is made of its answer in the thread that finds it there."""
+    """The same for a job that is asked for, under the id that it gets if it is new, and what is made of its answer.
+
+    `prompt` makes it without a thread, if it can, of a job that ended in this process; `reply` in the thread that finds it there.
+    """
     loop, told = asyncio.get_running_loop(), asyncio.Event()
     ends = time.monotonic() + seconds
+    here: list[Job] = []
 
-    def tell() -> None:
+    def tell(job: Job | None) -> None:
+        if job is not None:
+            here.append(job)
         loop.call_soon_threadsafe(told.set)
 
     def looked(job: Job) -> tuple[Job, T | None]:
         return job, reply(job) if job.state == "answered" else None
 
     def first() -> tuple[Job, T | None]:
-        job = ask()
-        if not is_final(job):
+        new = jobs.new_id()
+        listening.begin(service, new)
+        job = ask(new)
+        if job.id != new and not is_final(job):
             listening.begin(service, job.id)
             job = service.job(caller, job.id)  # it may have ended before anybody listened
         return looked(job)
-
-    def again(identifier: str) -> tuple[Job, T | None]:
-        return looked(service.job(caller, identifier))
 
     def is_final(job: Job) -> bool:
         return job.ended or job.state == "approval" or time.monotonic() >= ends or service.ending
@@ -78,14 +94,19 @@ async def answered(
             with suppress(TimeoutError):
                 await asyncio.wait_for(told.wait(), min(max(0.0, ends - time.monotonic()), LOOK_AGAIN_SECONDS))
             told.clear()
-            job, found = await call(again, job.id)
+            if here:
+                job = here.pop()
+                found = prompt(job)
+                job, found = (job, found) if found is not None else await call(looked, job)
+            else:
+                job, found = await call(lambda identifier: looked(service.job(caller, identifier)), job.id)
         return job, found
 
 
 class _Listening:
     """A subscription that begins in a thread, and ends with the request, even if that ends first."""
 
-    def __init__(self, tell: Callable[[], None]) -> None:
+    def __init__(self, tell: Callable[[Job | None], None]) -> None:
         self._tell = tell
         self._lock = threading.Lock()
         self._open = ExitStack()

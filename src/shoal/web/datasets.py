@@ -16,7 +16,7 @@ from shoal.tuning import tune_in
 from shoal.web.bodies import EpsilonBody, ExplainBody, LiftBody, QueryBody, TuneBody
 from shoal.web.calling import answered, call, caller_of, service_of
 from shoal.web.errors import json_reply
-from shoal.web.jobs import job_reply, only, released_reply
+from shoal.web.jobs import job_reply, only, prompt_reply, released_reply
 from shoal.web.replies import wanted_format
 
 routes = APIRouter(prefix="/v1", tags=["data sets"])
@@ -82,14 +82,16 @@ async def query(
     question = Question(body.sql, body.fresh, body.composition, body.reason, body.epsilon, body.answer_time)
     kind = wanted_format(request)
 
-    def ask() -> Job:
-        return service.ask(caller, dataset, question, idempotency_key, at_once=False)
+    def ask(identifier: str) -> Job:
+        return service.ask(caller, dataset, question, idempotency_key, at_once=False, identifier=identifier)
 
     def reply(job: Job) -> Response | None:
         """A small answer is written in the thread that finds it."""
         return released_reply(service, caller, kind, job, body.level)
 
-    job, found = await answered(service, caller, ask, body.wait, reply)
+    job, found = await answered(
+        service, caller, ask, body.wait, reply, lambda job: prompt_reply(service, caller, kind, job)
+    )
     return found or await job_reply(request, job, body.level)
 
 

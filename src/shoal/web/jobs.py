@@ -105,6 +105,12 @@ def released_reply(service: Service, caller: Caller, kind: str, job: Job, level:
     return _released(service, caller, kind, job, level)
 
 
+def prompt_reply(service: Service, caller: Caller, kind: str, job: Job) -> Response | None:
+    """The same for an answer that was just paid for, if it can be had without a thread."""
+    kept = service.at_hand(caller, job) if kind == MEDIA_TYPE and job.charged else None
+    return None if kept is None else bytes_reply(job.answer, kept, (float(job.epsilon), float(job.delta)))
+
+
 def _released(
     service: Service, caller: Caller, kind: str, job: Job, level: float | None, into: IO[bytes] | None = None
 ) -> Response:

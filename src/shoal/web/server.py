@@ -31,6 +31,7 @@ from shoal.web.app import LOOPBACK, application
 from shoal.web.gate import REQUEST_SECONDS
 from shoal.web.operation import certificates, process_log
 from shoal.web.operation.arrivals import PromptProtocol
+from shoal.web.operation.sharing import Seat, Seats, SharedListener
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -115,7 +116,7 @@ def serve(home: Path | str, limits: Limits, place: Place, ready: Callable[[str, 
 class Listening:
     """The sockets of a service, which all of its processes share."""
 
-    http: socket.socket
+    http: SharedListener
     flight: socket.socket | None
 
     @classmethod
@@ -125,10 +126,10 @@ class Listening:
         return cls(bound_socket(place.host, place.port), flight)
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
+def bound_socket(host: str, port: int) -> SharedListener:
     """Made with IPPROTO_TCP: without it asyncio leaves Nagle's algorithm on, and every small reply waits 40 ms."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening = SharedListener(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
@@ -150,7 +151,7 @@ def _serve_here(
     service = Service.open(home, limits, bell=bell, buckets=buckets)
     service.start()
     doorway = Doorway(service, place, listening.flight)
-    server = Server(configuration(service, place))
+    server = Server(configuration(service, place, listening.http.seat))
     _end_on_signals(service, server)
     _reload_on_signal(server, place, doorway)
     announced = threading.Thread(
@@ -162,7 +163,11 @@ def _serve_here(
     server.run(sockets=[listening.http])
     _LOGGER.info("ended")
     doorway.close()
-    return 0 if service.close(0.0) else 1
+    try:
+        return 0 if service.close(0.0) else 1
+    except ShoalError as error:
+        _LOGGER.error("the store could not be closed: %s", error.message)  # noqa: TRY400 - the text says it
+        return 1
 
 
 class Doorway:
@@ -206,11 +211,15 @@ class Doorway:
             self._ends.pop(0)()
 
 
-def configuration(service: Service, place: Place) -> Any:
-    """How uvicorn serves it: h11, no access log, no server name."""
+def configuration(service: Service, place: Place, seat: Seat | None = None) -> Any:
+    """How uvicorn serves it: h11, no access log, no server name. `seat`: where connections are counted."""
+
+    class Protocol(PromptProtocol):
+        counted_at = seat
+
     return uvicorn.Config(
         application(service, place.known_hosts, secure=place.url(place.port).startswith("https:"), proxy=place.proxy),
-        http=PromptProtocol,
+        http=Protocol,
         loop="asyncio",
         lifespan="off",
         log_config=None,
@@ -239,8 +248,10 @@ def _announce(
 
 def _end_on_signals(service: Service, server: Any) -> None:
     def close() -> None:
-        service.close()
-        server.should_exit = True
+        try:
+            service.close()
+        finally:  # also where its store is gone: nobody waits for ever
+            server.should_exit = True
 
     def ended(_: int, __: object) -> None:
         if service.ending:
@@ -273,7 +284,7 @@ def _serve_in_children(
 ) -> int:
     """The same socket in several processes, forked before any thread or data set exists. One that dies is replaced."""
     nursery.start()  # one for all of them
-    seats, buckets = bells(place.workers), SharedBuckets()
+    heard, seats, buckets = bells(place.workers), Seats(place.workers), SharedBuckets()
     children: dict[int, int] = {}  # each process, and its seat
     ending = False
 
@@ -286,7 +297,8 @@ def _serve_in_children(
                 for number in (signal.SIGTERM, signal.SIGINT):
                     signal.signal(number, signal.SIG_DFL)  # until it has its own: ours would end its siblings
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
-                os._exit(_serve_here(home, limits, place, listening, told, seats[seat], buckets))
+                listening.http.seat = Seat(seats, seat)
+                os._exit(_serve_here(home, limits, place, listening, told, heard[seat], buckets))
             children[child] = seat
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
 

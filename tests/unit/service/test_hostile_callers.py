@@ -296,7 +296,7 @@ def in_slots(monkeypatch):
     """Jobs that are in slots, in the order in which they came; each stays there until the test ends."""
     come, leave = [], threading.Event()
 
-    def stay(self, job, runner):
+    def stay(self, job, runner, after):
         come.append((job.person, job.id))
         leave.wait(300)
 
@@ -327,11 +327,11 @@ def test_a_slot_whose_job_was_cancelled_is_not_free(opened, monkeypatch):
     monkeypatch.setattr("shoal.service.running.FREE_SECONDS", 3.0)
     inside, seen, whole = set(), [], Slots._run
 
-    def counted(self, job, runner):
+    def counted(self, job, runner, after):
         inside.add(job.id)
         seen.append(len(inside))
         try:
-            whole(self, job, runner)
+            whole(self, job, runner, after)
         finally:
             inside.discard(job.id)
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import time
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from service_calls import caller, refused, spent
 from service_shop import counting
 
+from shoal.accounting.spending.processes import this_process
 from shoal.service import jobs, running
 from shoal.service.questions import Question
 from shoal.service.running import Slots
@@ -99,7 +101,7 @@ def test_questions_that_few_slots_are_for_wait_in_the_queue(idle, monkeypatch, t
 def test_nothing_runs_that_the_store_does_not_have(idle, monkeypatch):
     """The transaction fails when the slot has the job already: the slot looks for another, and the question can be asked again."""
     writing, run, ran = type(idle.store).writing, Slots._run, []
-    monkeypatch.setattr(Slots, "_run", lambda slots, job, runner: ran.append(job.id) or run(slots, job, runner))
+    monkeypatch.setattr(Slots, "_run", lambda slots, job, *others: ran.append(job.id) or run(slots, job, *others))
 
     @contextmanager
     def failing(store, **options):
@@ -135,3 +137,107 @@ def test_what_was_handed_over_is_ended_when_the_service_stops(opened):
     later = opened(start=False)
     with later.store.reading() as rows:
         assert jobs.get(rows, job.id).state == "answered"
+
+
+def in_the_queue(service, *names):
+    """Questions that wait, in this order."""
+    return [ask(service, counting(what=name)).id for name in names]
+
+
+def test_a_slot_takes_its_next_job_in_the_transaction_that_ends_one(opened, monkeypatch):
+    """And looks no further: whoever comes later calls it."""
+    service = opened(start=False, slots=1)
+    asked = in_the_queue(service, "a", "b", "c")
+    looks, taken, whole = [], [], Slots._taken
+    monkeypatch.setattr(Slots, "_taken", lambda slots, **how: looks.append(len(taken)) or whole(slots, **how))
+    run = Slots._run
+    monkeypatch.setattr(Slots, "_run", lambda slots, job, *others: taken.append(job.id) or run(slots, job, *others))
+    service.start()
+    assert [service.wait(job, 60).state for job in asked] == ["answered"] * 3
+    assert taken == asked
+    assert 1 not in looks
+    assert 2 not in looks
+    until(lambda: not service._slots._held)
+
+
+def test_what_was_taken_in_a_transaction_that_fails_waits_on(opened, monkeypatch):
+    service = opened(start=False, slots=1)
+    first, second = in_the_queue(service, "a", "b")
+    with service.store.writing() as rows:
+        job = jobs.take_next(rows)
+    after = running.After()
+
+    def fail():
+        with service._slots._then_taken(job, after) as take, service.store.writing() as rows:
+            take(rows)
+            assert after.job.id == second
+            assert second in service._slots._held
+            raise unusable("cannot be written")
+
+    with refused("E_LEDGER"):
+        fail()
+    assert (job.id, after.job, after.has_looked, service._slots._held) == (first, None, False, set())
+    with service.store.reading() as rows:
+        assert jobs.get(rows, second).state == "waiting"
+
+
+def test_nothing_is_taken_by_a_service_that_ends(opened):
+    service = opened(start=False, slots=1)
+    in_the_queue(service, "a", "b")
+    with service.store.writing() as rows:
+        job = jobs.take_next(rows)
+    after = running.After()
+    service._slots._ending = True
+    with service._slots._then_taken(job, after) as take, service.store.writing() as rows:
+        take(rows)
+    assert (after.job, service._slots._held) == (None, set())
+
+
+def test_jobs_that_came_to_this_process_come_first_unless_others_have_waited_for_long(opened):
+    """It has their plans, and whoever waits for them. Nobody has to wait for a process that is gone."""
+    service = opened(start=False)
+    ids = in_the_queue(service, "a", "b", "c", "d")
+    with service.store.writing() as rows:
+        long_ago, now = "2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
+        for job, came_to, created in zip(
+            ids, ("other", this_process(), "other", this_process()), (now, now, long_ago, now), strict=True
+        ):
+            rows.run("UPDATE jobs SET came_to = ?, created = ? WHERE id = ?", came_to, created, job)
+        taken = [jobs.take_next(rows).id for _ in ids]
+    assert taken == [ids[1], ids[2], ids[3], ids[0]]
+
+
+def test_whoever_runs_fewest_comes_first_wherever_they_came(opened):
+    service = opened(start=False)
+    ids = in_the_queue(service, "a", "b")
+    with service.store.writing() as rows:
+        rows.run("UPDATE jobs SET came_to = 'other', created = '2999', person = 'bob' WHERE id = ?", ids[1])
+        jobs.put(rows, replace(jobs.get(rows, ids[0]), id="j_x", request="x", state="running"))
+        assert jobs.take_next(rows).id == ids[1]
+
+
+def test_a_job_that_ends_is_told_whole_to_whoever_waits_in_this_process(opened):
+    """They need not look it up; whoever waits behind it does, as its answer is theirs only if the store says so."""
+    service = opened(start=False)
+    ann, told, told_behind = caller(service, "ann"), [], []
+    first, second = ask(service, counting()), ask(service, counting(), "again")
+    with service.listening(first.id, told.append), service.listening(second.id, told_behind.append):
+        service.start()
+        assert [service.wait(job.id, 60).state for job in (first, second)] == ["answered"] * 2
+        until(lambda: told and told_behind)
+    (ended,) = told
+    assert (ended.id, ended.state, ended.charged) == (first.id, "answered", True)
+    assert ended.answer == service.job(ann, first.id).answer
+    assert service.at_hand(ann, ended) == service.answer(ann, ended.answer)[1]
+    assert service.at_hand(caller(service, "bob"), ended) is None
+    assert service.at_hand(replace(ann, datasets=frozenset()), ended) is None
+    assert service.at_hand(replace(ann, scope=frozenset({"explain"})), ended) is None
+    assert told_behind == [None]
+
+
+def test_a_new_job_has_the_id_that_its_asker_listens_for(opened):
+    service = opened(start=False)
+    ann = caller(service, "ann")
+    first = service.ask(ann, "visits", Question(counting()), "k", identifier="j_mine")
+    again = service.ask(ann, "visits", Question(counting()), "k", identifier="j_other")
+    assert (first.id, again.id) == ("j_mine", "j_mine")

@@ -31,6 +31,7 @@ from shoal.service import jobs, log, running
 from shoal.service.datasets import NewDataSet
 from shoal.service.desk import Desk, Ladder
 from shoal.service.questions import Question
+from shoal.service.running import After
 from shoal.service.service import OPERATOR
 from shoal.service.store import unusable
 
@@ -103,7 +104,7 @@ def test_only_the_end_of_a_first_charged_run_is_not_waited_for(opened, monkeypat
         desk = Desk(dataset.ledger, Ladder(0.0), lambda: False, service.store.keep)
         desk.charge, desk.resumed = charge, resumed
         seen.clear()
-        service._slots._answered(replace(job, id=f"j_{charge}"), dataset, desk, b"", Ladder(0.0))
+        service._slots._answered(replace(job, id=f"j_{charge}"), dataset, desk, b"", Ladder(0.0), After())
         assert seen[0] is waited
 
 

@@ -18,6 +18,7 @@ from shoal.accounting.stores.files import FileStore
 from shoal.accounting.stores.postgresql_server import connect
 from shoal.params import budget
 from shoal.service import log
+from shoal.service import store as stores
 from shoal.service.acts.copying import restore
 from shoal.service.allowances import Grant
 from shoal.service.datasets import NewDataSet
@@ -48,14 +49,23 @@ def test_a_transaction_is_kept_whole_or_not_at_all(place):
 
 
 def reader(store):
-    """Who is late, as the store knows it; and how often it was read."""
+    """Who there is, as the store knows it; and how often it was read."""
     read = []
 
     def found(rows):
         read.append(1)
-        return [row["person"] for row in rows.all("SELECT person FROM late ORDER BY person")]
+        return [row["name"] for row in rows.all("SELECT name FROM people ORDER BY name")]
 
-    return lambda: store.known(("late",), found), read
+    return lambda: store.known(("people",), found), read
+
+
+def added(rows, name):
+    rows.run("INSERT INTO people VALUES (?, '[]', '[]', ?, '')", name, rows.now())
+
+
+def add(store, name):
+    with store.writing(at_once=name != "bob") as rows:
+        added(rows, name)
 
 
 def late(store, name):
@@ -74,15 +84,15 @@ def test_what_is_known_is_what_was_written_last_by_whomever(place):
     store, other = open_store(place, "x"), open_store(place, "x")
     known, _ = reader(store)
     assert known() == known() == []
-    late(store, "ann")
+    add(store, "ann")
     assert known() == ["ann"]
-    in_another_thread(lambda: late(store, "bob"))
+    in_another_thread(lambda: add(store, "bob"))
     assert known() == ["ann", "bob"]
-    late(other, "carla")
+    add(other, "carla")
     assert known() == known() == ["ann", "bob", "carla"]
     with store.writing() as rows:
-        rows.run("DELETE FROM late WHERE person <> 'ann'")
-    assert known() == ["ann"]
+        rows.run("UPDATE people SET name = 'dora' WHERE name <> 'ann' AND name <> 'bob'")
+    assert known() == ["ann", "bob", "dora"]
     other.close()
     store.close()
 
@@ -94,27 +104,71 @@ def test_a_change_that_was_undone_is_not_known(place):
 
     def fail() -> None:
         with store.writing() as rows:
-            rows.run("INSERT INTO late VALUES (?, ?)", "ann", rows.now())
+            added(rows, "ann")
+            assert known() == (["ann"] if isinstance(store, sqlite.SqliteStore) else [])
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
-    assert known() == []
+    other = open_store(place, "x")
+    add(other, "bob")  # as many changes as there were when it was undone
+    assert known() == ["bob"]
+    other.close()
+    store.close()
+
+
+@pytest.mark.parametrize(
+    ("table", "columns"),
+    [
+        ("people", ("ann", "[]", "[]", "", "")),
+        ("tokens", ("t_1", "ann", "digest", "[]", "null", "", "2999", "")),
+        ("datasets", ("visits", "data", "", "", "visits", "person", 1, "", "")),
+        ("allowances", ("visits", "ann", "ever", "1", "0", "", "", "")),
+    ],
+)
+def test_each_change_of_what_people_may_makes_known_things_be_read_again_and_no_other_change_does(
+    place, table, columns
+):
+    """Also a removal: whoever may change these rows, and however, is heard of."""
+    store, other = open_store(place, "x"), open_store(place, "x")
+    read = []
+
+    def look():
+        store.known(("anything",), lambda _: read.append(1))
+        return len(read)
+
+    before = look()
+    for change in (
+        f"INSERT INTO {table} VALUES ({', '.join('?' * len(columns))})",
+        f"UPDATE {table} SET created = 'x'",
+        f"DELETE FROM {table}",
+    ):
+        with other.writing() as rows:
+            rows.run(change, *(columns if change.startswith("INSERT") else ()))
+        assert (look(), look()) == (before + 1, before + 1), change
+        before += 1
+    late(other, "ann")
+    with other.writing() as rows:
+        log.write(rows, "ann", "test", "query")
+    assert look() == before
+    other.close()
     store.close()
 
 
 @ONLY_FILE
-def test_a_file_is_read_again_only_after_somebody_wrote_and_each_thread_reads_for_itself(place, monkeypatch):
+def test_what_is_known_is_read_again_only_after_it_changed_and_each_thread_reads_for_itself(place, monkeypatch):
     store = open_store(place, "x")
     known, read = reader(store)
     assert [known() for _ in range(5)] == [[]] * 5
     assert len(read) == 1
     in_another_thread(known)
     assert len(read) == 2
-    late(store, "ann")
+    add(store, "ann")
     assert known() == known() == ["ann"]
     assert len(read) == 3
-    monkeypatch.setattr(sqlite, "MOST_KNOWN", 3)
+    late(store, "ann")
+    assert (known(), len(read)) == (["ann"], 3)
+    monkeypatch.setattr(stores, "MOST_KNOWN", 3)
     for number in range(50):
         store.known(("other", str(number)), lambda _: None)
     assert len(store._mine.known[1]) <= 4

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
@@ -242,3 +243,18 @@ def test_a_second_start_says_that_a_budget_is_for_life_and_which_names_are_answe
         said = process.stderr.read()
     assert "The data set data is there already and keeps its budget (epsilon 2, delta 1e-05)" in said
     assert "under the name localhost alone" in said
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_service_whose_folder_is_gone_still_ends(tmp_path, workers):
+    """It had counts to write, could not, and went on for ever."""
+    with serving(tmp_path, "--workers", str(workers)) as (process, ready):
+        run(tmp_path, "user", "add", "ann", "--role", "analyst")
+        run(tmp_path, "allow", "data", "--to", "ann")
+        token = run(tmp_path, "token", "create", "ann").strip()
+        with shoal.connect(f"{ready['url']}/d/data", token=token) as session:
+            for number in range(8):
+                session.explain(counting(0.5, f"n{number}"))
+        shutil.rmtree(tmp_path / "home")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(300) in {0, 1}

@@ -22,13 +22,15 @@ from shoal.accounting.stores.sqlite import SqliteTransaction, start_ledger
 from shoal.errors import InternalError, ShoalError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from shoal.accounting.stores.rows import Header
 
 BUSY_SECONDS = 60.0
+AGAIN_SECONDS = 0.0005
+"""How soon to look again whether another process is done writing: SQLite by itself would wait for up to a tenth of a second."""
 STILL_NANOSECONDS = 300_000_000
 """Many times what a file system takes for one moment."""
 
@@ -96,9 +98,9 @@ class FileStore:
     def _connected(self) -> Iterator[sqlite3.Connection]:
         _require_regular_file(self._path)
         address = self._path.as_uri() + "?mode=rw"
-        connection = sqlite3.connect(address, uri=True, timeout=BUSY_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(address, uri=True, timeout=0.0, isolation_level=None)
         try:
-            _make_durable(connection)
+            _when_free(lambda: _make_durable(connection))
             yield connection
         finally:
             connection.close()
@@ -176,7 +178,7 @@ def _make_durable(connection: sqlite3.Connection) -> None:
 
 @contextmanager
 def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
-    connection.execute(f"BEGIN {kind}")
+    _begin(connection, kind)
     try:
         yield
         connection.execute("COMMIT")
@@ -184,6 +186,25 @@ def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
         with suppress(sqlite3.Error):
             connection.execute("ROLLBACK")
         raise
+
+
+def _begin(connection: sqlite3.Connection, kind: str) -> None:
+    _when_free(lambda: connection.execute(f"BEGIN {kind}"))
+    connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")  # what is waited for later is over soon
+
+
+def _when_free(act: Callable[[], object]) -> None:
+    """Does what another process may keep from being done while it writes."""
+    ends = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            act()
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > ends:
+                raise
+            time.sleep(AGAIN_SECONDS)
+        else:
+            return
 
 
 @contextmanager

@@ -40,11 +40,13 @@ class Asking(Core):
         *,
         only_for_approval: bool = False,
         at_once: bool = True,
+        identifier: str = "",
     ) -> Job:
         """A job for a question: answered at once if the answer was released before, otherwise waiting or to be approved.
 
         A caller that reports the job to nobody before it has ended need not wait until it is on disk (`at_once=False`): the slot
-        that takes it waits for that, before anything is charged.
+        that takes it waits for that, before anything is charged. With an `identifier` from `jobs.new_id` a caller can listen for
+        the job before it exists; one that was asked for earlier has another.
         """
         caller.require("query")
         if self._ending:
@@ -52,14 +54,14 @@ class Asking(Core):
         dataset, grants = self._opened_to(caller, name)
         request = Request.of(caller.name, name, random_id("none-") if key is None else key, question.canonical)
         if key is not None:
-            with self.store.reading() as rows:
-                known = jobs.under_request(rows, request.key)
+            known = jobs.under_request(self.store.glance, request.key)
             if known is not None:
                 return _same(known, request)
         self._rates.take(caller.name, "query")
         try:
             options = {"only_for_approval": only_for_approval, "at_once": at_once}
-            job = self._new_job(caller, dataset, grants, question, request, **options)
+            new = identifier or jobs.new_id()
+            job = self._new_job(new, caller, dataset, grants, question, request, **options)
         except ShoalError as error:
             self._log_refusal(caller, name, question.sql, error)
             raise
@@ -69,6 +71,7 @@ class Asking(Core):
 
     def _new_job(
         self,
+        identifier: str,
         caller: Caller,
         dataset: DataSet,
         grants: list[Grant],
@@ -86,7 +89,7 @@ class Asking(Core):
         said = question.to_dict() | {"version": dataset.version}
         job = jobs.Job(
             *(
-                random_id("j_"),
+                identifier,
                 0,
                 caller.name,
                 dataset.name,
@@ -134,8 +137,7 @@ class Asking(Core):
     def _is_released(self, dataset: DataSet, caller: Caller, job: Job) -> bool:
         if job.question["fresh"]:
             return False
-        with self.store.reading() as rows:
-            return jobs.released(rows, dataset, caller, job.fingerprint) is not None
+        return jobs.released(self.store.glance, dataset, caller, job.fingerprint) is not None
 
     def _put(
         self,

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from shoal.accounting.allowances import Allowance
     from shoal.service.allowances import Grant
     from shoal.service.datasets import DataSet
+    from shoal.service.jobs import Job
     from shoal.service.limits import Limits
     from shoal.service.rates import Buckets
     from shoal.service.store import Store
@@ -44,7 +45,7 @@ class Core:
         self.datasets = DataSets(store)
         self._rates = Rates(limits.rates, buckets or OwnBuckets())
         self.sessions = Sessions(store, self.people, self._rates)
-        self._listeners: dict[str, list[Callable[[], None]]] = {}
+        self._listeners: dict[str, list[Callable[[Job | None], None]]] = {}
         self._lock = threading.Lock()
         self._started = False
         self.bugs = 0
@@ -96,16 +97,16 @@ class Core:
         found = (grant.account(caller) for grant in self._grants(caller, name))
         return [account for account in found if account is not None]
 
-    def _changed(self, identifier: str) -> None:
-        """Tells whoever waits for a job, here or, if nobody does, in the other processes."""
-        if not self._tell(identifier):
+    def _changed(self, identifier: str, ended: Job | None = None) -> None:
+        """Tells whoever waits for a job, here or, if nobody does, in the other processes; how it `ended`, where that is known."""
+        if not self._tell(identifier, ended):
             self._bell.ring(identifier)
 
-    def _tell(self, identifier: str) -> bool:
+    def _tell(self, identifier: str, ended: Job | None = None) -> bool:
         with self._lock:
             told = list(self._listeners.get(identifier, ()))
         for each in told:
-            each()
+            each(ended)
         return bool(told)
 
     def _hear(self, word: str) -> None:

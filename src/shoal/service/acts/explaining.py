@@ -94,8 +94,7 @@ class Explaining(Looking):
                     log.count(rows, person, "explain", number)
 
     def _released(self, dataset: DataSet, caller: Caller, fingerprint: str) -> str | None:
-        with self.store.reading() as rows:
-            return jobs.released(rows, dataset, caller, fingerprint)
+        return jobs.released(self.store.glance, dataset, caller, fingerprint)
 
     def epsilon_for(
         self, caller: Caller, name: str, sql: str, error: float, level: float = 0.95, owners: int | None = None

@@ -33,8 +33,7 @@ class Following(Core):
 
     def job(self, caller: Caller, identifier: str) -> Job:
         """A job of the caller's own."""
-        with self.store.reading() as rows:
-            job = jobs.get(rows, identifier)
+        job = jobs.get(self.store.glance, identifier)
         if job.person != caller.name or not caller.reaches(job.dataset):
             raise not_found("job")
         return job
@@ -45,24 +44,22 @@ class Following(Core):
 
     def position(self, job: Job) -> int | None:
         """Its place in the queue, counted from 1."""
-        with self.store.reading() as rows:
-            return jobs.position(rows, job)
+        return jobs.position(self.store.glance, job)
 
     def wait(self, identifier: str, seconds: float) -> Job:
         """The job once it has ended, is waiting for approval, or this time has passed."""
         ends = time.monotonic() + seconds
         woken = threading.Event()
-        with self.listening(identifier, woken.set):
+        with self.listening(identifier, lambda _: woken.set()):
             while True:
-                with self.store.reading() as rows:
-                    job = jobs.get(rows, identifier)
+                job = jobs.get(self.store.glance, identifier)
                 left = ends - time.monotonic()
                 if job.ended or job.state == "approval" or left <= 0:
                     return job
                 woken.wait(min(left, 0.5))  # it may be running on another machine
 
-    def listening(self, identifier: str, told: Callable[[], None]) -> _Listening:
-        """While inside the context, `told` is called when the job changes in this process."""
+    def listening(self, identifier: str, told: Callable[[Job | None], None]) -> _Listening:
+        """While inside the context, `told` is called when the job changes: with the job, if it ended in this process."""
         return _Listening(self._listeners, self._lock, identifier, told)
 
     def cancel(self, caller: Caller, identifier: str) -> Job:
@@ -119,8 +116,7 @@ class Following(Core):
         """Whether an answer takes so much memory that few are read at once; of small ones the bytes are cached by now."""
         if self._recent.find(identifier) is not None:
             return False
-        with self.store.reading() as rows:
-            found = rows.one(_ANSWER, identifier)
+        found = self.store.glance.one(_ANSWER, identifier)
         if found is None:
             return False
         if found["free_size"] is not None:
@@ -130,8 +126,7 @@ class Following(Core):
 
     def _bytes(self, row: dict[str, Any]) -> bytes:
         if row["free_size"] is not None:
-            with self.store.reading() as rows:
-                kept = rows.one("SELECT free FROM answers WHERE id = ?", row["id"])
+            kept = self.store.glance.one("SELECT free FROM answers WHERE id = ?", row["id"])
             return bytes(kept["free"]) if kept is not None else b""
         return self.datasets.ledger(row["ledger"]).answer_of_charge(row["charge"])
 
@@ -139,11 +134,17 @@ class Following(Core):
         """The answer of the caller's own job: people may see what they asked for."""
         if not caller.scope & {"query", "read"}:
             caller.require("read")
-        with self.store.reading() as rows:
-            found = rows.one(_ANSWER, job.answer)
+        found = self.store.glance.one(_ANSWER, job.answer)
         if found is None or job.person != caller.name or not caller.reaches(job.dataset):
             raise not_found("answer")
         return self._read(found)
+
+    def at_hand(self, caller: Caller, job: Job) -> bytes | None:
+        """The same for a job that ended here a moment ago, if it can be had without looking anything up."""
+        if not caller.scope & {"query", "read"} or job.person != caller.name or not caller.reaches(job.dataset):
+            return None
+        kept = self._recent.find(job.answer)
+        return None if kept is None else kept.data
 
     def _read(self, row: dict[str, Any]) -> KeptBytes:
         """An answer; recent ones stay in memory while they are kept."""
@@ -157,7 +158,11 @@ class _Listening:
     """A subscription to one job."""
 
     def __init__(
-        self, listeners: dict[str, list[Callable[[], None]]], lock: threading.Lock, job: str, told: Callable[[], None]
+        self,
+        listeners: dict[str, list[Callable[[Job | None], None]]],
+        lock: threading.Lock,
+        job: str,
+        told: Callable[[Job | None], None],
     ) -> None:
         self._listeners, self._lock, self._job, self._told = listeners, lock, job, told
 

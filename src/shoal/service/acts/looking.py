@@ -73,9 +73,7 @@ class Looking(Core):
         standing = dataset.ledger.standing(accounts=any(accounts))
         if not any(accounts):
             return standing.remaining, [None] * len(accounts)
-        with self.store.reading() as rows:
-            now = rows.now()
-        return standing.remaining, allowances.left(standing, accounts, now)
+        return standing.remaining, allowances.left(standing, accounts, self.store.glance.now())
 
     def budget(self, caller: Caller, name: str) -> dict[str, Any]:
         """The ledger's object; analysts see their own entries, custodians and auditors all of them."""

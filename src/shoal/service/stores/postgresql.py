@@ -11,7 +11,7 @@ import re
 import threading
 import weakref
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
 from shoal.accounting.stores.postgresql_server import (
@@ -25,12 +25,14 @@ from shoal.accounting.stores.postgresql_server import (
 )
 from shoal.errors import ShoalError
 from shoal.service.store import Keeper, other_version, storable, unusable
-from shoal.service.stores.tables import APPEND_ONLY, FORMAT, MIGRATIONS, grants
+from shoal.service.stores.tables import APPEND_ONLY, FORMAT, MIGRATIONS, REMEMBERED, grants
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from shoal.accounting.stores.postgresql_server import Connection
+
+T = TypeVar("T")
 
 CONNECTIONS = 12
 """The most connections that one process holds; later threads wait."""
@@ -46,44 +48,50 @@ _TYPES = {
 }
 _WORD = re.compile("|".join(rf"\b{word}\b" for word in _TYPES))
 _CLOCK = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
+_NOW = f"greatest(clock, {_CLOCK})"
 
 
-class PostgresRows:
+class PostgresGlance:
+    """See `store.Reading`; each statement takes a connection that is idle."""
+
+    def __init__(self, execute: Callable[[str, tuple[Any, ...]], list[dict[str, Any]]]) -> None:
+        self._fetched = execute
+
+    def all(self, sql: str, *values: Any) -> list[dict[str, Any]]:
+        """See `store.Reading`."""
+        return self._fetched(sql.replace("?", "%s"), tuple(map(storable, values)))
+
+    def one(self, sql: str, *values: Any) -> dict[str, Any] | None:
+        """See `store.Reading`."""
+        found = self.all(sql, *values)
+        return found[0] if found else None
+
+    def now(self) -> str:
+        """See `store.Reading`."""
+        return str(self.all(f"SELECT {_NOW} AS now FROM identity")[0]["now"])
+
+
+class PostgresRows(PostgresGlance):
     """See `store.Rows`."""
 
     def __init__(self, connection: Connection) -> None:
+        super().__init__(lambda sql, values: connection.execute(sql, values).fetchall())
         self._connection = connection
 
     def run(self, sql: str, *values: Any) -> int:
         """See `store.Rows`."""
-        return int(self._execute(sql, values).rowcount)
-
-    def all(self, sql: str, *values: Any) -> list[dict[str, Any]]:
-        """See `store.Rows`."""
-        found: list[dict[str, Any]] = self._execute(sql, values).fetchall()
-        return found
-
-    def one(self, sql: str, *values: Any) -> dict[str, Any] | None:
-        """See `store.Rows`."""
-        found: dict[str, Any] | None = self._execute(sql, values).fetchone()
-        return found
-
-    def _execute(self, sql: str, values: tuple[Any, ...]) -> Any:
-        return self._connection.execute(sql.replace("?", "%s"), tuple(map(storable, values)))
-
-    def now(self) -> str:
-        """See `store.Rows`."""
-        return str(self.all(f"SELECT greatest(clock, {_CLOCK}) AS now FROM identity")[0]["now"])
+        return int(self._connection.execute(sql.replace("?", "%s"), tuple(map(storable, values))).rowcount)
 
     def tick(self) -> str:
         """See `store.Rows`."""
-        return str(self.all(f"UPDATE identity SET clock = greatest(clock, {_CLOCK}) RETURNING clock")[0]["clock"])
+        return str(self.all(f"UPDATE identity SET clock = {_NOW} RETURNING clock")[0]["clock"])
 
 
 class PostgresStore(Keeper):
     """See `store.Store`. A few connections that threads share, reopened after a failure."""
 
     def __init__(self, url: str, *, has_anchor: bool = False) -> None:
+        super().__init__()
         self._url = url
         self._address = with_safe_transport(url)
         self._idle = _Idle()
@@ -91,7 +99,6 @@ class PostgresStore(Keeper):
         self._free = threading.BoundedSemaphore(CONNECTIONS)
         self._lock = threading.Lock()
         self._closed = False
-        super().__init__()
         with plain_words(), connect(self._address) as connection, connection.transaction():
             found = version(connection)
             if found != FORMAT:
@@ -133,6 +140,16 @@ class PostgresStore(Keeper):
         with self._transaction("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY") as rows:
             yield rows
 
+    @property
+    def glance(self) -> PostgresGlance:
+        """See `store.Store`."""
+        return PostgresGlance(self._at_once)
+
+    def _changes(self) -> tuple[object, str]:
+        """See `Keeper`."""
+        (found,) = self.glance.all(f"SELECT changes, {_NOW} AS now FROM identity")
+        return found["changes"], str(found["now"])
+
     def new_ledger(self, name: str) -> str:
         """See `store.Store`."""
         return f"#{name}"
@@ -150,8 +167,12 @@ class PostgresStore(Keeper):
 
     @contextmanager
     def _transaction(self, first: str) -> Iterator[PostgresRows]:
+        def begin(connection: Connection) -> None:
+            connection.execute("BEGIN")
+            connection.execute(first)
+
         with self._free, plain_words():
-            connection = self._begun(first)
+            connection, _ = self._asked(begin)
             try:
                 yield PostgresRows(connection)
                 connection.execute("COMMIT")
@@ -162,22 +183,29 @@ class PostgresStore(Keeper):
             finally:
                 self._give_back(connection)
 
-    def _begun(self, first: str) -> Connection:
-        """A connection inside a transaction; one that was lost while idle is replaced."""
+    def _at_once(self, sql: str, values: tuple[Any, ...]) -> list[dict[str, Any]]:
+        """The rows of one statement, which is a transaction by itself."""
+        with self._free, plain_words():
+            connection, found = self._asked(lambda connection: connection.execute(sql, values).fetchall())
+            self._give_back(connection)
+            return found
+
+    def _asked(self, ask: Callable[[Connection], T]) -> tuple[Connection, T]:
+        """A connection, and what it says; one that was lost while idle is replaced."""
         import psycopg
 
         while True:
             connection, is_new = self._taken()
             try:
-                connection.execute("BEGIN")
-                connection.execute(first)
+                return connection, ask(connection)
             except psycopg.OperationalError:
                 lost = connection.broken or connection.closed
                 self._give_back(connection)
                 if is_new or not lost:
                     raise
-            else:
-                return connection
+            except BaseException:
+                self._give_back(connection)
+                raise
 
     def _taken(self) -> tuple[Connection, bool]:
         from psycopg.rows import dict_row
@@ -262,20 +290,27 @@ def migrate(connection: Connection, identity: str = "") -> int:
         """CREATE OR REPLACE FUNCTION service_append_only() RETURNS trigger LANGUAGE plpgsql AS $$
         BEGIN RAISE EXCEPTION 'append only'; END $$"""
     )
+    connection.execute(
+        """CREATE OR REPLACE FUNCTION service_remembered() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN UPDATE shoal.identity SET changes = changes + 1; RETURN NULL; END $$"""
+    )
     for table in APPEND_ONLY:
-        connection.execute(
-            f"CREATE OR REPLACE TRIGGER append_only BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}"
-            " FOR EACH STATEMENT EXECUTE FUNCTION service_append_only()"
-            if connection.info.server_version >= 140_000
-            else f"DROP TRIGGER IF EXISTS append_only ON {table}; CREATE TRIGGER append_only"
-            f" BEFORE UPDATE OR DELETE OR TRUNCATE ON {table} FOR EACH STATEMENT EXECUTE FUNCTION service_append_only()"
-        )
+        _put_trigger(connection, "append_only", f"BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}")
+    for table in REMEMBERED:
+        _put_trigger(connection, "remembered", f"AFTER INSERT OR UPDATE OR DELETE OR TRUNCATE ON {table}")
     if not done:
         connection.execute("INSERT INTO identity (value, clock) VALUES (%s, '')", (identity,))
     # 0 is a timeline that was never recorded: the store predates the column for it.
     connection.execute("UPDATE identity SET timeline = %s WHERE timeline = 0", (timeline_of(connection),))
     connection.execute("SET LOCAL search_path = pg_catalog, pg_temp")
     return FORMAT - done
+
+
+def _put_trigger(connection: Connection, name: str, when: str) -> None:
+    """Calls the function of its name; one that is there is replaced."""
+    table = when.rpartition(" ")[2]
+    connection.execute(f"DROP TRIGGER IF EXISTS {name} ON {table}")
+    connection.execute(f"CREATE TRIGGER {name} {when} FOR EACH STATEMENT EXECUTE FUNCTION service_{name}()")
 
 
 def migrate_database(url: str, identity: str, role: str | None = None) -> int:

@@ -6,56 +6,59 @@ import fcntl
 import os
 import sqlite3
 import threading
+import time
 from contextlib import closing, contextmanager, suppress
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
 from shoal.service.store import Keeper, moment, other_version, storable, unusable
-from shoal.service.stores.tables import APPEND_ONLY, FORMAT, MIGRATIONS
+from shoal.service.stores.tables import APPEND_ONLY, FORMAT, MIGRATIONS, REMEMBERED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from shoal.service.store import Rows
-
-T = TypeVar("T")
-
 BUSY_SECONDS = 30.0
+AGAIN_SECONDS = 0.0005
+"""Another process is done writing in about this time; SQLite by itself would look again after up to a tenth of a second."""
 SERVING = "serving.lock"
 """Locked, with others, by every process that serves; alone, by whoever puts another store in its place."""
-MOST_KNOWN = 256
-"""What one thread remembers between two writes: strangers' tokens are looked up, too."""
 _TYPES = {"SERIAL": "INTEGER PRIMARY KEY AUTOINCREMENT", "BYTES": "BLOB", "FLAG": "INTEGER NOT NULL DEFAULT 0"}
 
 
-class SqliteRows:
-    """See `store.Rows`."""
+class SqliteGlance:
+    """See `store.Reading`; each statement takes its thread's connection."""
 
-    def __init__(self, connection: sqlite3.Connection) -> None:
+    def __init__(self, connection: Callable[[], sqlite3.Connection]) -> None:
         self._connection = connection
+
+    def all(self, sql: str, *values: Any) -> list[dict[str, Any]]:
+        """See `store.Reading`."""
+        with _plain_words():
+            return [dict(row) for row in self._execute(sql, values).fetchall()]
+
+    def one(self, sql: str, *values: Any) -> dict[str, Any] | None:
+        """See `store.Reading`."""
+        with _plain_words():
+            row = self._execute(sql, values).fetchone()
+        return None if row is None else dict(row)
+
+    def _execute(self, sql: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
+        return self._connection().execute(sql, tuple(map(storable, values)))
+
+    def now(self) -> str:
+        """See `store.Reading`."""
+        found = self.one("SELECT clock FROM identity")
+        latest = "" if found is None else found["clock"]
+        return max(latest, moment())
+
+
+class SqliteRows(SqliteGlance):
+    """See `store.Rows`."""
 
     def run(self, sql: str, *values: Any) -> int:
         """See `store.Rows`."""
         return self._execute(sql, values).rowcount
-
-    def all(self, sql: str, *values: Any) -> list[dict[str, Any]]:
-        """See `store.Rows`."""
-        return [dict(row) for row in self._execute(sql, values).fetchall()]
-
-    def one(self, sql: str, *values: Any) -> dict[str, Any] | None:
-        """See `store.Rows`."""
-        row = self._execute(sql, values).fetchone()
-        return None if row is None else dict(row)
-
-    def _execute(self, sql: str, values: tuple[Any, ...]) -> sqlite3.Cursor:
-        return self._connection.execute(sql, tuple(map(storable, values)))
-
-    def now(self) -> str:
-        """See `store.Rows`."""
-        found = self.one("SELECT clock FROM identity")
-        latest = "" if found is None else found["clock"]
-        return max(latest, moment())
 
     def tick(self) -> str:
         """See `store.Rows`."""
@@ -64,17 +67,25 @@ class SqliteRows:
         return now
 
 
+@contextmanager
+def _plain_words() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error:
+        raise unusable("cannot be read and written") from None
+
+
 class SqliteStore(Keeper):
     """See `store.Store`. One connection per thread and process."""
 
     is_near = True
 
     def __init__(self, path: Path) -> None:
+        super().__init__()
         self._path = path.absolute()
-        self._mine = threading.local()
         self._open: list[sqlite3.Connection] = []
         self._serving: int | None = None
-        super().__init__()
+        self._turns = (os.getpid(), threading.Lock())
         found = self.version()
         if found != FORMAT:
             self.close()
@@ -113,24 +124,53 @@ class SqliteStore(Keeper):
     @contextmanager
     def writing(self, *, at_once: bool = True) -> Iterator[SqliteRows]:
         """See `store.Store`. Each commit that waits for the disk also flushes what precedes it in the write-ahead log."""
-        if at_once:
-            with self._transaction("IMMEDIATE") as rows:
-                yield rows
-            return
-        with self._unhurried(), self._transaction("IMMEDIATE") as rows:
+        with self._turn(), self._prepared(at_once=at_once), self._transaction("IMMEDIATE") as rows:
             yield rows
-        self.is_behind = True
+        if not at_once:
+            self.is_behind = True
 
     @contextmanager
-    def _unhurried(self) -> Iterator[None]:
-        connection = self._connection()
+    def _turn(self) -> Iterator[None]:
+        """Threads of this process wait for each other here: whoever is next goes on at once."""
+        process, lock = self._turns
+        if process != os.getpid():  # forked: whoever has the turn there is no thread of ours
+            lock = threading.Lock()
+            self._turns = (os.getpid(), lock)
+        if not lock.acquire(timeout=BUSY_SECONDS):
+            raise unusable("cannot be read and written")
         try:
-            connection.execute("PRAGMA synchronous = NORMAL")
             yield
-        except sqlite3.Error:
+        finally:
+            lock.release()
+
+    @contextmanager
+    def _prepared(self, *, at_once: bool) -> Iterator[None]:
+        with _plain_words():
+            connection = self._connection()
+            connection.execute("PRAGMA busy_timeout = 0")
+            if not at_once:
+                connection.execute("PRAGMA synchronous = NORMAL")
+        try:
+            yield
+        finally:
+            with _plain_words():
+                connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
+                if not at_once:
+                    connection.execute("PRAGMA synchronous = FULL")
+
+    def keep_all(self) -> None:
+        """See `store.Store`. What the write-ahead log has on disk is found there after a power failure: no writer is waited for."""
+        self.is_behind = False
+        try:
+            number = os.open(f"{self._path}-wal", os.O_RDONLY)
+        except FileNotFoundError:  # it was written to the file itself, which waits for the disk
+            return
+        try:
+            os.fsync(number)
+        except OSError:
             raise unusable("cannot be read and written") from None
         finally:
-            connection.execute("PRAGMA synchronous = FULL")
+            os.close(number)
 
     @contextmanager
     def reading(self) -> Iterator[SqliteRows]:
@@ -138,39 +178,27 @@ class SqliteStore(Keeper):
         with self._transaction("DEFERRED") as rows:
             yield rows
 
-    def known(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> T:
+    @property
+    def glance(self) -> SqliteGlance:
         """See `store.Store`."""
-        return self._known(key, read)[0]
+        return SqliteGlance(self._connection)
 
-    def known_now(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> tuple[T, str]:
-        """See `store.Store`."""
-        found, then = self._known(key, read)
-        return found, max(then, moment())
+    def _changes(self) -> tuple[object, str]:
+        """See `Keeper`. SQLite tells whether anybody wrote, of which this thread's connection counts its own writes.
 
-    def _known(self, key: tuple[str, ...], read: Callable[[Rows], T]) -> tuple[T, str]:
-        """Each thread remembers what its own connection read.
-
-        The mark is taken first: what is written meanwhile is found, and found again.
+        In the middle of a transaction nothing is remembered: it may be undone.
         """
-        mark = self._mark()
-        kept: dict[tuple[str, ...], tuple[T, str]]
-        at, kept = getattr(self._mine, "known", (None, {}))
-        if at != mark or len(kept) > MOST_KNOWN:
-            kept = {}
-            self._mine.known = (mark, kept)
-        if key not in kept:
-            with self.reading() as rows:
-                kept[key] = (read(rows), rows.now())
-        return kept[key]
-
-    def _mark(self) -> tuple[int, int, int]:
-        """Changes with every commit: of others, which SQLite tells, and of this thread's connection, which counts its own."""
-        try:
+        with _plain_words():
             connection = self._connection()
+            if connection.in_transaction:
+                return object(), self.glance.now()
             (others,) = connection.execute("PRAGMA data_version").fetchone()
-        except sqlite3.Error:
-            raise unusable("cannot be read and written") from None
-        return id(connection), others, connection.total_changes
+            mark = (id(connection), others, connection.total_changes)
+            at, changes, clock = getattr(self._mine, "changes", (None, 0, ""))
+            if at != mark:
+                changes, clock = connection.execute("SELECT changes, clock FROM identity").fetchone()
+                self._mine.changes = (mark, changes, clock)
+        return changes, max(clock, moment())
 
     def version(self) -> int:
         """The last migration that the file has."""
@@ -188,18 +216,16 @@ class SqliteStore(Keeper):
 
     @contextmanager
     def _transaction(self, kind: str) -> Iterator[SqliteRows]:
-        try:
+        with _plain_words():
             connection = self._connection()
-            connection.execute(f"BEGIN {kind}")
+            _begin(connection, kind)
             try:
-                yield SqliteRows(connection)
+                yield SqliteRows(lambda: connection)
                 connection.execute("COMMIT")
             except BaseException:
                 with suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
                 raise
-        except sqlite3.Error:
-            raise unusable("cannot be read and written") from None
 
     def _connection(self) -> sqlite3.Connection:
         kept = getattr(self._mine, "kept", None)
@@ -226,6 +252,20 @@ class SqliteStore(Keeper):
         while self._open:
             self._open.pop().close()
         self._mine = threading.local()
+
+
+def _begin(connection: sqlite3.Connection, kind: str) -> None:
+    """Begins a transaction, when no other process writes."""
+    ends = time.monotonic() + BUSY_SECONDS
+    while True:
+        try:
+            connection.execute(f"BEGIN {kind}")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > ends:
+                raise
+            time.sleep(AGAIN_SECONDS)
+        else:
+            return
 
 
 def _locked(path: Path, kind: int) -> int:
@@ -292,6 +332,12 @@ def migrate(connection: sqlite3.Connection) -> int:
                 connection.execute(
                     f"CREATE TRIGGER IF NOT EXISTS {table}_{act.lower()} BEFORE {act} ON {table}"
                     f" BEGIN SELECT RAISE(ABORT, 'append only'); END"
+                )
+        for table in REMEMBERED:
+            for act in ("INSERT", "UPDATE", "DELETE"):
+                connection.execute(
+                    f"CREATE TRIGGER IF NOT EXISTS {table}_{act.lower()} AFTER {act} ON {table}"
+                    f" BEGIN UPDATE identity SET changes = changes + 1; END"
                 )
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")

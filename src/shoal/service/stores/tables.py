@@ -50,10 +50,16 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         """CREATE TABLE IF NOT EXISTS sessions (sha256 TEXT PRIMARY KEY, person TEXT NOT NULL, token TEXT NOT NULL,
         created TEXT NOT NULL, seen TEXT NOT NULL)""",
     ),
+    (
+        "ALTER TABLE identity ADD COLUMN changes INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE jobs ADD COLUMN came_to TEXT NOT NULL DEFAULT ''",
+    ),
 )
 FORMAT = len(MIGRATIONS)
 APPEND_ONLY = ("answers", "log", "logged_charges")
 """What is in these tables stays: a custodian cannot change it through the service, nor can the service."""
+REMEMBERED = ("people", "tokens", "datasets", "allowances")
+"""What processes remember of these tables counts until one of them changes: triggers add up `identity.changes`."""
 CHANGED = (
     *(
         "identity",

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
@@ -16,6 +16,8 @@ from shoal.web.errors import bare_page
 
 if TYPE_CHECKING:
     import asyncio
+
+    from shoal.web.operation.sharing import Seat
 
 _REASONS = {
     "Missing mandatory Host: header": "it names no host",
@@ -59,11 +61,14 @@ class PromptProtocol(H11Protocol):
     """A request's headers may take as long as a connection may be idle; then the connection is closed."""
 
     _late: asyncio.TimerHandle | None = None
+    counted_at: ClassVar[Seat | None] = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """A new connection must send a request."""
         super().connection_made(transport)
         self.transport = cast("asyncio.Transport", InOnePiece(transport))
+        if self.counted_at is not None:
+            self.counted_at.came()
         self._expect()
 
     def data_received(self, data: bytes) -> None:
@@ -77,6 +82,8 @@ class PromptProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Nothing is expected any more."""
         self._forget()
+        if self.counted_at is not None:
+            self.counted_at.went()
         super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - as uvicorn has it

@@ -41,7 +41,7 @@ def test_whoever_waits_in_another_process_hears_of_a_job(tmp_path):
     try:
         heard = threading.Event()
         one._bell.listen(one._hear)
-        with one.listening("j_1", heard.set):
+        with one.listening("j_1", lambda _: heard.set()):
             other._changed("j_1")
             assert heard.wait(LONG)
     finally:
