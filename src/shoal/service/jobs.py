@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 WAITING_PER_PERSON = 16
 WAITING_IN_ALL = 1000
 LEASE_SECONDS = 15
-LEFT_TO_OTHERS_SECONDS = 1
-"""How long a job may wait for the process that it came to, while there is other work."""
+LEFT_TO_OTHERS = 32
+"""After how many newer ones a job no longer waits for the process that it came to."""
 MOST_RUNS = 2
 """A run cut short by a crash is retried once."""
 _NAMES_NO_TIME = '%"answer_time": null%'
@@ -204,7 +204,7 @@ def position(rows: Reading, job: Job) -> int | None:
 def take_next(rows: Rows, free_slots: int = 1, held: Collection[str] = ()) -> Job | None:
     """The next job to run: the oldest one of the person with the fewest running.
 
-    Of those that came within the last second, first the ones that came to this process: it has their plans, and their askers.
+    Of the newest, first those that came to this process: it has their plans, and their askers.
 
     Questions over public tables cost nothing, so only this keeps them from taking every slot: each person runs one at a time, and
     one process runs no more than `free_slots`. A question that names a longer time for its reply holds its slot for that time,
@@ -226,9 +226,9 @@ def take_next(rows: Rows, free_slots: int = 1, held: Collection[str] = ()) -> Jo
         " AND (? OR w.question LIKE ?)"
         " ORDER BY (SELECT count(*) FROM jobs r WHERE"
         f" (r.state = 'running' OR r.id IN ({places})) AND r.person = w.person),"
-        " CASE WHEN w.came_to = ? OR w.created < ? THEN 0 ELSE 1 END, w.number LIMIT 1",
+        " CASE WHEN w.came_to = ? OR w.number < (SELECT max(number) FROM jobs) - ? THEN 0 ELSE 1 END, w.number LIMIT 1",
         *(here["free"] < free_slots, *held, here["long"] < free_slots, _NAMES_NO_TIME, *held),
-        *(this_process(), later(rows.now(), timedelta(seconds=-LEFT_TO_OTHERS_SECONDS))),
+        *(this_process(), LEFT_TO_OTHERS),
     )
     if found is None:
         return None

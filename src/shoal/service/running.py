@@ -237,7 +237,8 @@ class Slots:
         due, renewed = seen + HEARTBEAT_SECONDS, ""
         while not self._ended.wait(KEEP_SECONDS):
             try:
-                self._store.keep()
+                with suppress(ShoalError):  # others take over what does not say that it lives, wherever it writes to
+                    self._store.keep()
                 if time.monotonic() > due:
                     due = time.monotonic() + HEARTBEAT_SECONDS
                     remove_left_behind()

@@ -16,6 +16,7 @@ import tempfile
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -147,10 +148,12 @@ def _serve_here(
     ready: Callable[[str, int, str | None], None],
     bell: Bell,
     buckets: Buckets | None = None,
+    sit: Callable[[], Seat] | None = None,
 ) -> int:
     service = Service.open(home, limits, bell=bell, buckets=buckets)
     service.start()
     doorway = Doorway(service, place, listening.flight)
+    listening.http.seat = None if sit is None else sit()
     server = Server(configuration(service, place, listening.http.seat))
     _end_on_signals(service, server)
     _reload_on_signal(server, place, doorway)
@@ -225,6 +228,7 @@ def configuration(service: Service, place: Place, seat: Seat | None = None) -> A
         log_config=None,
         access_log=False,
         server_header=False,
+        ws="none",
         timeout_keep_alive=REQUEST_SECONDS,
         timeout_graceful_shutdown=LAST_REPLIES_SECONDS,
         proxy_headers=False,
@@ -297,8 +301,8 @@ def _serve_in_children(
                 for number in (signal.SIGTERM, signal.SIGINT):
                     signal.signal(number, signal.SIG_DFL)  # until it has its own: ours would end its siblings
                 signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
-                listening.http.seat = Seat(seats, seat)
-                os._exit(_serve_here(home, limits, place, listening, told, heard[seat], buckets))
+                sit = partial(Seat, seats, seat)
+                os._exit(_serve_here(home, limits, place, listening, told, heard[seat], buckets, sit))
             children[child] = seat
         signal.pthread_sigmask(signal.SIG_UNBLOCK, ORDERS)
 
@@ -317,10 +321,12 @@ def _serve_in_children(
     signal.signal(signal.SIGHUP, reload)
     for worker in range(place.workers):
         fork(worker, ready if worker == 0 else lambda *_: None)
-    return _watch(children, lambda: ending, lambda seat: fork(seat, lambda *_: None))
+    return _watch(children, lambda: ending, lambda seat: fork(seat, lambda *_: None), seats)
 
 
-def _watch(children: dict[int, int], is_ending: Callable[[], bool], replace: Callable[[int], None]) -> int:
+def _watch(
+    children: dict[int, int], is_ending: Callable[[], bool], replace: Callable[[int], None], seats: Seats
+) -> int:
     """Waits for all children; one that was killed is replaced, a few times a minute at most. The worst exit status."""
     worst, replaced = 0, [0.0] * REPLACED_A_MINUTE
     while children:
@@ -328,6 +334,7 @@ def _watch(children: dict[int, int], is_ending: Callable[[], bool], replace: Cal
         seat = children.pop(child, None)
         if seat is None:
             continue  # the nursery: whoever needs it next starts another
+        seats.leave(seat)
         code = os.waitstatus_to_exitcode(status)
         if is_ending() and -code in ORDERS:
             code = 0  # the signal came before it could handle it: it had begun nothing

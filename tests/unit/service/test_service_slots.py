@@ -193,25 +193,23 @@ def test_nothing_is_taken_by_a_service_that_ends(opened):
     assert (after.job, service._slots._held) == (None, set())
 
 
-def test_jobs_that_came_to_this_process_come_first_unless_others_have_waited_for_long(opened):
-    """It has their plans, and whoever waits for them. Nobody has to wait for a process that is gone."""
+def test_jobs_that_came_to_this_process_come_first_for_a_while(opened, monkeypatch):
+    """It has their plans, and whoever waits for them. Nobody waits for ever for a process that is gone, whatever the clock says."""
+    monkeypatch.setattr(jobs, "LEFT_TO_OTHERS", 2)
     service = opened(start=False)
-    ids = in_the_queue(service, "a", "b", "c", "d")
+    ids = in_the_queue(service, "a", "b", "c", "d", "e")
     with service.store.writing() as rows:
-        long_ago, now = "2020-01-01T00:00:00Z", "2999-01-01T00:00:00Z"
-        for job, came_to, created in zip(
-            ids, ("other", this_process(), "other", this_process()), (now, now, long_ago, now), strict=True
-        ):
-            rows.run("UPDATE jobs SET came_to = ?, created = ? WHERE id = ?", came_to, created, job)
+        for job, came_to in zip(ids, ("gone", "gone", "other", this_process(), "other"), strict=True):
+            rows.run("UPDATE jobs SET came_to = ? WHERE id = ?", came_to, job)
         taken = [jobs.take_next(rows).id for _ in ids]
-    assert taken == [ids[1], ids[2], ids[3], ids[0]]
+    assert taken == [ids[0], ids[1], ids[3], ids[2], ids[4]]
 
 
 def test_whoever_runs_fewest_comes_first_wherever_they_came(opened):
     service = opened(start=False)
     ids = in_the_queue(service, "a", "b")
     with service.store.writing() as rows:
-        rows.run("UPDATE jobs SET came_to = 'other', created = '2999', person = 'bob' WHERE id = ?", ids[1])
+        rows.run("UPDATE jobs SET came_to = 'other', person = 'bob' WHERE id = ?", ids[1])
         jobs.put(rows, replace(jobs.get(rows, ids[0]), id="j_x", request="x", state="running"))
         assert jobs.take_next(rows).id == ids[1]
 

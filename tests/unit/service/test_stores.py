@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import sqlite3
 import threading
 from contextlib import closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -246,6 +249,138 @@ def test_a_job_is_on_the_disk_before_it_is_charged(service, monkeypatch):
         assert service.wait(asked.id, 30).state == "answered"
     assert missing == [set()] * 3
     assert len(on_disk) == 3
+
+
+@ONLY_FILE
+def test_what_is_kept_is_flushed_where_it_was_written_wherever_a_link_leads(place, tmp_path, monkeypatch):
+    """A link to the file: its log is beside the file. Nothing was flushed, and nobody was told."""
+    real = tmp_path / "elsewhere"
+    open_store(real, "x").close()
+    place.mkdir(exist_ok=True)
+    (place / "service.db").symlink_to(real / "service.db")
+    store, flushed = open_store(place, "x"), []
+    fsync = os.fsync
+    monkeypatch.setattr(
+        os, "fsync", lambda number: flushed.append(str(Path(f"/proc/self/fd/{number}").readlink())) or fsync(number)
+    )
+    for name in ("ann", "bob"):
+        with store.writing(at_once=False) as rows:
+            added(rows, name)
+        assert store.is_behind
+        store.keep()
+        assert not store.is_behind
+    store.keep()
+    assert flushed == [str(real.resolve() / "service.db-wal")] * 2
+    store.close()
+
+
+@ONLY_FILE
+def test_what_cannot_be_flushed_is_not_said_to_be_kept(place, monkeypatch):
+    store = open_store(place, "x")
+    with store.writing(at_once=False) as rows:
+        added(rows, "ann")
+
+    def fail(_):
+        raise OSError(errno.EIO, "no")
+
+    with monkeypatch.context() as broken, refused("E_LEDGER"):
+        broken.setattr(os, "fsync", fail)
+        store.keep()
+    assert store.is_behind
+    store.keep()
+    (place / "service.db-wal").rename(place / "lost")
+    with store.writing(at_once=False) as rows:
+        added(rows, "bob")
+    with refused("E_LEDGER"):
+        store.keep()
+    assert store.is_behind
+    (place / "lost").rename(place / "service.db-wal")
+    store.keep()
+    store.close()
+
+
+@ONLY_FILE
+def test_what_was_written_is_kept_where_no_file_can_be_opened_any_more(place, monkeypatch):
+    store = open_store(place, "x")
+    with store.writing(at_once=False) as rows:
+        added(rows, "ann")
+    store.keep()
+    with store.writing(at_once=False) as rows:
+        added(rows, "bob")
+
+    def fail(*_):
+        raise OSError(errno.EMFILE, "too many")
+
+    with monkeypatch.context() as full:
+        full.setattr(os, "open", fail)
+        store.keep()
+    assert not store.is_behind
+    store.close()
+
+
+@ONLY_FILE
+def test_threads_that_write_wait_for_each_other_and_not_by_chance(place, monkeypatch):
+    store, order = open_store(place, "x"), []
+    monkeypatch.setattr(sqlite, "BUSY_SECONDS", 0.2)
+    with store.writing() as rows:
+        added(rows, "ann")
+
+        def other():
+            try:
+                add(store, "bob")
+            except shoal.ShoalError as error:
+                order.append(error.code)
+
+        in_another_thread(other)
+    assert order == ["E_LEDGER"]  # that is how long it waits
+    monkeypatch.undo()
+    threads = [threading.Thread(target=add, args=(store, f"p{number}")) for number in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    add(store, "carla")
+    assert len(reader(store)[0]()) == 22
+    assert store._connection().execute("PRAGMA busy_timeout").fetchone()[0] == 30_000
+    store.close()
+
+
+def test_a_number_of_changes_never_comes_again(place):
+    """A database that goes back in time, as after a failover, would come to the number that a process remembers."""
+    store, seen = open_store(place, "x"), set()
+    for number in range(50):
+        add(store, f"p{number}")
+        seen.add(store._changes()[0])
+    assert len(seen) == 50
+    assert max(seen) > 2**40
+    store.close()
+
+
+@ONLY_POSTGRESQL
+def test_a_service_goes_on_while_its_database_is_migrated(place):
+    """Triggers that were there were made again: that waited for readers, and they for it."""
+    store, stop, failed = open_store(place, "x"), threading.Event(), []
+
+    def look():
+        while not stop.is_set():
+            try:
+                with store.reading() as rows:
+                    for table in ("log", "people", "answers", "tokens", "allowances", "datasets"):
+                        rows.all(f"SELECT count(*) FROM {table}")
+            except shoal.ShoalError as error:
+                failed.append(error.code)
+
+    readers = [threading.Thread(target=look) for _ in range(3)]
+    for thread in readers:
+        thread.start()
+    try:
+        assert [migrate(place, "x") for _ in range(20)] == [0] * 20
+    finally:
+        stop.set()
+        for thread in readers:
+            thread.join()
+    assert failed == []
+    store.close()
 
 
 @ONLY_FILE

@@ -49,6 +49,7 @@ _TYPES = {
 _WORD = re.compile("|".join(rf"\b{word}\b" for word in _TYPES))
 _CLOCK = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS\"Z\"')"
 _NOW = f"greatest(clock, {_CLOCK})"
+_RANDOM = "('x' || right(replace(gen_random_uuid()::text, '-', ''), 15))::bit(60)::bigint"
 
 
 class PostgresGlance:
@@ -291,8 +292,8 @@ def migrate(connection: Connection, identity: str = "") -> int:
         BEGIN RAISE EXCEPTION 'append only'; END $$"""
     )
     connection.execute(
-        """CREATE OR REPLACE FUNCTION service_remembered() RETURNS trigger LANGUAGE plpgsql AS $$
-        BEGIN UPDATE shoal.identity SET changes = changes + 1; RETURN NULL; END $$"""
+        f"""CREATE OR REPLACE FUNCTION service_remembered() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN UPDATE shoal.identity SET changes = {_RANDOM}; RETURN NULL; END $$"""
     )
     for table in APPEND_ONLY:
         _put_trigger(connection, "append_only", f"BEFORE UPDATE OR DELETE OR TRUNCATE ON {table}")
@@ -307,10 +308,13 @@ def migrate(connection: Connection, identity: str = "") -> int:
 
 
 def _put_trigger(connection: Connection, name: str, when: str) -> None:
-    """Calls the function of its name; one that is there is replaced."""
+    """Calls the function of its name. One that is there stays: to replace it would wait for readers, and they for it."""
     table = when.rpartition(" ")[2]
-    connection.execute(f"DROP TRIGGER IF EXISTS {name} ON {table}")
-    connection.execute(f"CREATE TRIGGER {name} {when} FOR EACH STATEMENT EXECUTE FUNCTION service_{name}()")
+    found = connection.execute(
+        "SELECT 1 FROM pg_trigger WHERE tgrelid = %s::regclass AND tgname = %s", (f"shoal.{table}", name)
+    ).fetchall()
+    if not found:
+        connection.execute(f"CREATE TRIGGER {name} {when} FOR EACH STATEMENT EXECUTE FUNCTION service_{name}()")
 
 
 def migrate_database(url: str, identity: str, role: str | None = None) -> int:

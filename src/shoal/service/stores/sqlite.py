@@ -8,6 +8,7 @@ import sqlite3
 import threading
 import time
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from shoal.errors import ShoalError
@@ -16,7 +17,6 @@ from shoal.service.stores.tables import APPEND_ONLY, FORMAT, MIGRATIONS, REMEMBE
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 BUSY_SECONDS = 30.0
 AGAIN_SECONDS = 0.0005
@@ -86,6 +86,9 @@ class SqliteStore(Keeper):
         self._open: list[sqlite3.Connection] = []
         self._serving: int | None = None
         self._turns = (os.getpid(), threading.Lock())
+        self._flushing = threading.Lock()
+        self._log: tuple[int, int, tuple[int, int]] | None = None
+        """The open write-ahead log: which process opened it, its number, and which file it is."""
         found = self.version()
         if found != FORMAT:
             self.close()
@@ -123,11 +126,10 @@ class SqliteStore(Keeper):
 
     @contextmanager
     def writing(self, *, at_once: bool = True) -> Iterator[SqliteRows]:
-        """See `store.Store`. Each commit that waits for the disk also flushes what precedes it in the write-ahead log."""
-        with self._turn(), self._prepared(at_once=at_once), self._transaction("IMMEDIATE") as rows:
+        """See `store.Store`. A commit that changes something and waits for the disk flushes what precedes it in the log, too."""
+        ends = time.monotonic() + BUSY_SECONDS
+        with self._turn(), self._prepared(at_once=at_once), self._transaction("IMMEDIATE", ends) as rows:
             yield rows
-        if not at_once:
-            self.is_behind = True
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
@@ -145,14 +147,19 @@ class SqliteStore(Keeper):
 
     @contextmanager
     def _prepared(self, *, at_once: bool) -> Iterator[None]:
+        """With the settings of a writer; what it committed without waiting is noted before anything else can fail."""
         with _plain_words():
             connection = self._connection()
-            connection.execute("PRAGMA busy_timeout = 0")
-            if not at_once:
-                connection.execute("PRAGMA synchronous = NORMAL")
+        before = connection.total_changes
         try:
+            with _plain_words():
+                connection.execute("PRAGMA busy_timeout = 0")
+                if not at_once:
+                    connection.execute("PRAGMA synchronous = NORMAL")
             yield
         finally:
+            if not at_once and connection.total_changes != before:
+                self.is_behind = True
             with _plain_words():
                 connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")
                 if not at_once:
@@ -162,15 +169,29 @@ class SqliteStore(Keeper):
         """See `store.Store`. What the write-ahead log has on disk is found there after a power failure: no writer is waited for."""
         self.is_behind = False
         try:
-            number = os.open(f"{self._path}-wal", os.O_RDONLY)
-        except FileNotFoundError:  # it was written to the file itself, which waits for the disk
-            return
-        try:
-            os.fsync(number)
+            with self._flushing:
+                os.fsync(self._open_log())
         except OSError:
             raise unusable("cannot be read and written") from None
-        finally:
-            os.close(number)
+
+    def _open_log(self) -> int:
+        """The write-ahead log beside the file itself, wherever a link leads to it; it is there while a connection is open.
+
+        It stays open, so that it can be flushed also where nothing can be opened any more.
+        """
+        self._connection()
+        path = f"{os.path.realpath(self._path)}-wal"
+        found = Path(path).stat()
+        which = (found.st_dev, found.st_ino)
+        if self._log is None or (self._log[0], self._log[2]) != (os.getpid(), which):
+            self._close_log()
+            self._log = (os.getpid(), os.open(path, os.O_RDONLY | os.O_CLOEXEC), which)
+        return self._log[1]
+
+    def _close_log(self) -> None:
+        if self._log is not None:
+            os.close(self._log[1])
+            self._log = None
 
     @contextmanager
     def reading(self) -> Iterator[SqliteRows]:
@@ -215,10 +236,10 @@ class SqliteStore(Keeper):
         return str(self._path.parent / place)
 
     @contextmanager
-    def _transaction(self, kind: str) -> Iterator[SqliteRows]:
+    def _transaction(self, kind: str, ends: float = 0.0) -> Iterator[SqliteRows]:
         with _plain_words():
             connection = self._connection()
-            _begin(connection, kind)
+            _begin(connection, kind, ends)
             try:
                 yield SqliteRows(lambda: connection)
                 connection.execute("COMMIT")
@@ -249,14 +270,14 @@ class SqliteStore(Keeper):
         if self._serving is not None:
             os.close(self._serving)
             self._serving = None
+        self._close_log()
         while self._open:
             self._open.pop().close()
         self._mine = threading.local()
 
 
-def _begin(connection: sqlite3.Connection, kind: str) -> None:
+def _begin(connection: sqlite3.Connection, kind: str, ends: float) -> None:
     """Begins a transaction, when no other process writes."""
-    ends = time.monotonic() + BUSY_SECONDS
     while True:
         try:
             connection.execute(f"BEGIN {kind}")
@@ -337,7 +358,7 @@ def migrate(connection: sqlite3.Connection) -> int:
             for act in ("INSERT", "UPDATE", "DELETE"):
                 connection.execute(
                     f"CREATE TRIGGER IF NOT EXISTS {table}_{act.lower()} AFTER {act} ON {table}"
-                    f" BEGIN UPDATE identity SET changes = changes + 1; END"
+                    f" BEGIN UPDATE identity SET changes = random(); END"
                 )
         connection.execute(f"PRAGMA user_version = {FORMAT}")
         connection.execute("COMMIT")

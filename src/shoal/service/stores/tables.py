@@ -59,7 +59,8 @@ FORMAT = len(MIGRATIONS)
 APPEND_ONLY = ("answers", "log", "logged_charges")
 """What is in these tables stays: a custodian cannot change it through the service, nor can the service."""
 REMEMBERED = ("people", "tokens", "datasets", "allowances")
-"""What processes remember of these tables counts until one of them changes: triggers add up `identity.changes`."""
+"""What processes remember of these tables counts until one of them changes: then triggers put another random number into
+`identity.changes`. One that adds up would come again where a database goes back in time."""
 CHANGED = (
     *(
         "identity",

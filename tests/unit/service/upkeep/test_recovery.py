@@ -152,15 +152,15 @@ def test_whoever_was_cut_off_from_the_store_gives_others_time_to_say_that_they_l
     for module, name, seconds in ((jobs, "LEASE", 3), (running, "HEARTBEAT", 0.5), (running, "KEEP", 0.05)):
         monkeypatch.setattr(module, f"{name}_SECONDS", seconds)
     service, other = opened(), opened(start=False)
-    keep, down, beats, renew = service.store.keep, threading.Event(), [], jobs.renew
+    writing, down, beats, renew = service.store.writing, threading.Event(), [], jobs.renew
     monkeypatch.setattr(jobs, "renew", lambda *about: beats.append(1) or renew(*about))
 
-    def lost():
+    def lost(**how):
         if down.is_set():
             raise unusable("cannot be reached")
-        keep()
+        return writing(**how)
 
-    monkeypatch.setattr(service.store, "keep", lost)
+    monkeypatch.setattr(service.store, "writing", lost)
     down.set()
     service._slots._ending = True  # its slots take nothing
     job = left_by_a_dead_process(other)
@@ -169,6 +169,23 @@ def test_whoever_was_cut_off_from_the_store_gives_others_time_to_say_that_they_l
     down.clear()
     until(lambda: len(beats) > 1)
     assert other.wait(job.id, 0).state == "running"
+
+
+def test_a_heart_beats_where_nothing_can_be_flushed(opened, monkeypatch):
+    """Others would take its runs over, as if it had died."""
+    for name, seconds in (("HEARTBEAT", 0.05), ("KEEP", 0.01)):
+        monkeypatch.setattr(running, f"{name}_SECONDS", seconds)
+    beats, renew = [], jobs.renew
+    monkeypatch.setattr(jobs, "renew", lambda *about: beats.append(1) or renew(*about))
+    service = opened()
+
+    def fail():
+        raise unusable("cannot be reached")
+
+    monkeypatch.setattr(service.store, "keep", fail)
+    beats.clear()
+    until(lambda: len(beats) > 3)
+    monkeypatch.undo()
 
 
 def test_whoever_slept_with_their_machine_gives_others_time_to_say_that_they_live(opened, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import time
 from contextlib import ExitStack, suppress
@@ -22,8 +23,30 @@ def test_a_seat_counts_its_connections_from_none():
         first.came()
     first.went()
     second.came()
-    assert [seats.of(number) for number in range(3)] == [2, 1, 0]
-    assert [seats.fewest_beside(number) for number in range(3)] == [0, 0, 1]
+    assert [seats.of(number) for number in range(2)] == [2, 1]
+    assert [seats.fewest_beside(number) for number in range(3)] == [1, 2, 1]  # nobody sits in the third
+    seats.leave(1)
+    assert seats.fewest_beside(0) > 2**40
+
+
+def test_what_was_accepted_counts_until_it_is_made_or_given_up(monkeypatch):
+    """One loop of asyncio accepts all that wait; and an agreement on TLS that fails is never heard of again."""
+    now = [100.0]
+    monkeypatch.setattr(sharing.time, "monotonic", lambda: now[0])
+    seats = Seats(2)
+    first, second = Seat(seats, 0), Seat(seats, 1)
+    first.accepted()
+    assert (seats.of(0), first.leaves()) == (1, True)
+    first.came()
+    assert seats.of(0) == 1
+    first.accepted()
+    assert seats.of(0) == 2
+    now[0] += sharing.COMING_SECONDS + 1
+    second.came()
+    assert not first.leaves()
+    assert seats.of(0) == 1
+    first.went()
+    assert seats.of(0) == 0
 
 
 def test_whoever_has_more_leaves_the_next_one_for_a_moment_only(monkeypatch):
@@ -52,16 +75,20 @@ def test_one_process_alone_leaves_nothing():
         seat.came()
 
 
-def counted(listening, seat, number, pipe):
-    """A process that accepts, and says whenever it did."""
-    listening.seat = Seat(seat, number)
+def counted(listening, seats, number, pipe):
+    """A process that accepts all it can at once, as asyncio does, and says whenever it did."""
     listening.setblocking(False)
-    kept = []
+    listening.seat = Seat(seats, number)
+    os.write(pipe, b"r")
+    kept, seen = [], 0
     while True:
         with suppress(BlockingIOError):
-            kept.append(listening.accept())
+            while True:
+                kept.append(listening.accept())
+                os.write(pipe, b"%d" % number)
+        while seen < len(kept):
+            seen += 1
             listening.seat.came()
-            os.write(pipe, b"%d" % number)
         time.sleep(0.0005)
 
 
@@ -80,13 +107,22 @@ def test_two_processes_take_as_many_connections_as_each_other():
         children.append(child)
     try:
         with ExitStack() as stack:
+            assert [os.read(read, 1) for _ in children] == [b"r"] * 2
             took = b""
-            for _ in range(20):
+            for _ in range(10):
                 stack.enter_context(socket.create_connection(listening.getsockname()))
+                took += os.read(read, 1)
+            for child in children:
+                os.kill(child, signal.SIGSTOP)
+            for _ in range(10):  # so many wait when they come back
+                stack.enter_context(socket.create_connection(listening.getsockname()))
+            for child in children:
+                os.kill(child, signal.SIGCONT)
+            while len(took) < 20:
                 took += os.read(read, 1)
             counts = sorted((took.count(b"0"), took.count(b"1")))
             os.kill(children[0], 9)
-            for _ in range(3):  # it has gone, and nobody replaces it: the other one takes all
+            for _ in range(3):  # it has gone: the other one takes all
                 stack.enter_context(socket.create_connection(listening.getsockname()))
                 assert os.read(read, 1) == b"1"
     finally:
