@@ -268,7 +268,7 @@ class DataSets:
                         "SELECT charge, anchor FROM logged_charges WHERE ledger = ? ORDER BY charge DESC LIMIT 1", name
                     )
                 noted = None if last is None else (int(last["charge"]), str(last["anchor"]))
-                self._ledgers[name] = Ledger.open(self._store.ledger_address(found["place"]), noted)
+                self._ledgers[name] = Ledger.open(self._store.ledger_address(found["place"]), noted, keeps=True)
             return self._ledgers[name]
 
     def ledger_of(self, name: str) -> str:

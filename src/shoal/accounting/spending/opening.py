@@ -48,13 +48,13 @@ def start_store(path: str | os.PathLike[str], header: Header) -> None:
         create_file(Path(path), header)
 
 
-def open_store(path: str | os.PathLike[str], anchor: object) -> Store:
-    """The store of an existing ledger. A database that failed over is opened with an anchor only."""
+def open_store(path: str | os.PathLike[str], anchor: object, *, keeps: bool = False) -> Store:
+    """The store of an existing ledger. A database that failed over is opened with an anchor only; a file may be kept open."""
     if is_database(path):
         from shoal.accounting.stores.postgresql import PostgresStore
 
         return PostgresStore(os.fspath(path), has_anchor=anchor is not None)
-    return FileStore(Path(path))
+    return FileStore(Path(path), keeps=keeps)
 
 
 def exists(path: str | os.PathLike[str]) -> bool:

@@ -1,10 +1,12 @@
 """What happens to the file behind the ledger's back is found out: edits, cuts, swaps, older copies, other files."""
 
+import gc
 import os
 import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
 from fractions import Fraction
 
 import pytest
@@ -13,6 +15,7 @@ from shoal.accounting.accountants import Loss
 from shoal.accounting.allowances import Allowance
 from shoal.accounting.ledger import Ledger
 from shoal.accounting.promises import Promise
+from shoal.accounting.spending import opening
 from shoal.accounting.spending.asking import Ask
 from shoal.accounting.stores import files
 from shoal.errors import ShoalError
@@ -20,6 +23,14 @@ from shoal.params import Budget
 
 TENTH = Loss(Fraction(1, 10), Fraction(1, 10**9))
 BUDGET = Budget(Fraction(2), Fraction(1, 10**6))
+
+
+@pytest.fixture(autouse=True, params=[False, True], ids=["fresh", "kept"])
+def keeps(request, monkeypatch):
+    """Whether a ledger keeps its connection; what is done to the file is found out either way."""
+    whole = files.FileStore
+    monkeypatch.setattr(opening, "FileStore", lambda path, **_: whole(path, keeps=request.param))
+    return request.param
 
 
 @pytest.fixture
@@ -353,3 +364,89 @@ def test_a_hundred_thousand_rows_are_checked_in_about_a_second(tmp_path, quickes
     assert quickest(lambda: Ledger.open(tmp_path / "ledger.db"), below=2) < 3
     again = Ledger.open(tmp_path / "ledger.db")
     assert again.spent[0] == 10**4
+
+
+def connections(monkeypatch):
+    """How often a connection was made."""
+    made, connect = [], sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", lambda *args, **options: made.append(1) or connect(*args, **options))
+    return made
+
+
+def test_a_connection_is_kept_while_the_file_is_the_same(path, tmp_path, keeps, monkeypatch):
+    ledger = Ledger.open(path)
+    made = connections(monkeypatch)
+    for _ in range(3):
+        ledger.reserve(TENTH, user="dan").commit(b"rows")
+    assert len(made) == (0 if keeps else 6)
+    assert not list(path.parent.glob("*-journal"))
+    copy = tmp_path / "copy.db"
+    shutil.copy(path, copy)
+    copy.replace(path)  # another file, of the same content
+    made.clear()
+    ledger.reserve(TENTH, user="dan").commit(b"rows")
+    assert len(made) == (1 if keeps else 2)
+    assert Ledger.open(path).spent == ledger.spent
+
+
+def test_a_connection_on_which_something_failed_is_not_kept(path, keeps, monkeypatch):
+    ledger = Ledger.open(path)
+    with pytest.raises(ZeroDivisionError), ledger._store.writing():
+        raise ZeroDivisionError
+    made = connections(monkeypatch)
+    ledger.reserve(TENTH, user="dan")
+    assert len(made) == 1
+    ledger.reserve(TENTH, user="dan")
+    assert len(made) == (1 if keeps else 2)
+
+
+def test_a_look_inside_a_transaction_has_its_own_connection(path):
+    store = Ledger.open(path)._store
+    with store.writing() as outer, store.reading() as inner:
+        assert outer.head() == inner.head()
+    with store.writing() as again:
+        assert again.head()
+
+
+def test_threads_take_turns_at_a_connection(path):
+    ledger, wrong = Ledger.open(path), []
+
+    def spend():
+        try:
+            for _ in range(5):
+                ledger.reserve(Loss(Fraction(1, 1000), Fraction(0)), user="dan").commit(b"rows")
+        except Exception as error:  # noqa: BLE001 - whatever it was
+            wrong.append(error)
+
+    threads = [threading.Thread(target=spend) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+    assert len([entry for entry in Ledger.open(path).entries() if entry.user == "dan"]) == 30
+
+
+def test_a_forked_process_has_its_own_connection(path):
+    ledger = Ledger.open(path)
+    ledger.reserve(TENTH, user="dan").commit(b"rows")
+    child = os.fork()
+    if child == 0:
+        ended = 1
+        try:
+            ledger.reserve(TENTH, user="child").commit(b"rows")
+            ended = 0
+        finally:
+            os._exit(ended)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    ledger.reserve(TENTH, user="dan").commit(b"rows")
+    assert [entry.user for entry in Ledger.open(path).entries()][-3:] == ["dan", "child", "dan"]
+
+
+def test_a_ledger_that_nobody_has_any_more_keeps_nothing_open(path, keeps):
+    ledger = Ledger.open(path)
+    kept = ledger._store._kept
+    assert (kept._connection is not None) is keeps
+    del ledger
+    gc.collect()
+    assert kept._connection is None
