@@ -139,7 +139,7 @@ class FileStore:
         about = _require_regular_file(self._path)
         connection = self._kept.take(about) or self._opened()
         try:
-            _when_free(lambda: _make_durable(connection))
+            when_free(lambda: _make_durable(connection), time.monotonic() + BUSY_SECONDS)
             yield connection
         except BaseException:
             connection.close()
@@ -245,13 +245,12 @@ def _transaction(connection: sqlite3.Connection, kind: str) -> Iterator[None]:
 
 
 def _begin(connection: sqlite3.Connection, kind: str) -> None:
-    _when_free(lambda: connection.execute(f"BEGIN {kind}"))
+    when_free(lambda: connection.execute(f"BEGIN {kind}"), time.monotonic() + BUSY_SECONDS)
     connection.execute(f"PRAGMA busy_timeout = {BUSY_SECONDS * 1000:.0f}")  # what is waited for later is over soon
 
 
-def _when_free(act: Callable[[], object]) -> None:
-    """Does what another process may keep from being done while it writes."""
-    ends = time.monotonic() + BUSY_SECONDS
+def when_free(act: Callable[[], object], ends: float) -> None:
+    """Does what another process may keep from being done while it writes, until this moment at most."""
     while True:
         try:
             act()

@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.accounting.stores.files import when_free
 from shoal.errors import ShoalError
 from shoal.service.store import Keeper, moment, other_version, storable, unusable
 from shoal.service.stores.tables import APPEND_ONLY, FORMAT, MIGRATIONS, REMEMBERED
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 BUSY_SECONDS = 30.0
-AGAIN_SECONDS = 0.0005
-"""Another process is done writing in about this time; SQLite by itself would look again after up to a tenth of a second."""
 SERVING = "serving.lock"
 """Locked, with others, by every process that serves; alone, by whoever puts another store in its place."""
 _TYPES = {"SERIAL": "INTEGER PRIMARY KEY AUTOINCREMENT", "BYTES": "BLOB", "FLAG": "INTEGER NOT NULL DEFAULT 0"}
@@ -239,7 +238,7 @@ class SqliteStore(Keeper):
     def _transaction(self, kind: str, ends: float = 0.0) -> Iterator[SqliteRows]:
         with _plain_words():
             connection = self._connection()
-            _begin(connection, kind, ends)
+            when_free(lambda: connection.execute(f"BEGIN {kind}"), ends)  # no other process writes then
             try:
                 yield SqliteRows(lambda: connection)
                 connection.execute("COMMIT")
@@ -274,19 +273,6 @@ class SqliteStore(Keeper):
         while self._open:
             self._open.pop().close()
         self._mine = threading.local()
-
-
-def _begin(connection: sqlite3.Connection, kind: str, ends: float) -> None:
-    """Begins a transaction, when no other process writes."""
-    while True:
-        try:
-            connection.execute(f"BEGIN {kind}")
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > ends:
-                raise
-            time.sleep(AGAIN_SECONDS)
-        else:
-            return
 
 
 def _locked(path: Path, kind: int) -> int:
